@@ -1,0 +1,1 @@
+"""Exact and fast nearest neighbours, thresholds and evaluation of embeddings."""

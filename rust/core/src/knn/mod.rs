@@ -1,0 +1,145 @@
+//! The search: validate, plan, run.
+
+use crate::distance::Distance;
+use crate::error::{Error, Result};
+use crate::matrix::{Rows, Values};
+use crate::reference;
+
+/// What to do about NaN in the input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NanPolicy {
+    /// Refuse it with [`Error::NanRow`].
+    #[default]
+    Raise,
+    /// Rank it after every number.
+    Last,
+}
+
+/// Called from the calling thread with (work done, work in all); returning false stops the search.
+pub type Poll<'a> = &'a dyn Fn(u64, u64) -> bool;
+
+/// How to search; none of it changes the result.
+#[derive(Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// Row i of the query is row i of the reference and is no neighbour of itself.
+    pub exclude_self: bool,
+    /// What to do about NaN in the input.
+    pub nan: NanPolicy,
+    /// Worker threads; 0 means as many as there are processors.
+    pub threads: usize,
+    /// Query rows per block; 0 lets the plan decide.
+    pub batch: usize,
+    /// Asked about every 50 ms.
+    pub poll: Option<Poll<'a>>,
+}
+
+impl std::fmt::Debug for Options<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options")
+            .field("exclude_self", &self.exclude_self)
+            .field("nan", &self.nan)
+            .field("threads", &self.threads)
+            .field("batch", &self.batch)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The neighbours of every query, nearest first, row-major (queries × k).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Neighbors {
+    /// Values in the output type.
+    pub distances: Values,
+    /// Reference rows.
+    pub indices: Vec<i64>,
+}
+
+/// The `k` nearest reference rows of every query row.
+///
+/// # Errors
+/// Every variant of [`Error`] that speaks of two sides and `k`.
+pub fn search<'a>(
+    query: Rows<'a>,
+    reference: Rows<'a>,
+    k: usize,
+    distance: &Distance,
+    options: &Options<'_>,
+) -> Result<Neighbors> {
+    validate(query, reference, k, options)?;
+    let rows = reference::neighbors(distance, query, reference, k, options.exclude_self);
+    #[expect(clippy::cast_possible_wrap, reason = "row numbers are below 2^63")]
+    let indices = rows.iter().flatten().map(|&(_, j)| j as i64).collect();
+    let values = rows.iter().flatten().map(|&(v, _)| v);
+    let distances = if query.dtype().returns_f64() {
+        Values::F64(values.collect())
+    } else {
+        #[expect(clippy::cast_possible_truncation, reason = "the value is already rounded to float32")]
+        Values::F32(values.map(|v| v as f32).collect())
+    };
+    Ok(Neighbors { distances, indices })
+}
+
+fn validate<'a>(query: Rows<'a>, reference: Rows<'a>, k: usize, options: &Options<'_>) -> Result<()> {
+    check_sides(query, reference)?;
+    if reference.is_empty() {
+        return Err(Error::EmptyReference);
+    }
+    if options.exclude_self && query.len() > reference.len() {
+        return Err(Error::QueryNotIncluded {
+            query: query.len(),
+            reference: reference.len(),
+        });
+    }
+    let available = reference.len() - usize::from(options.exclude_self);
+    if k == 0 || k > available {
+        return Err(Error::K {
+            k,
+            available,
+            without_self: options.exclude_self,
+        });
+    }
+    if options.nan == NanPolicy::Raise {
+        for (argument, rows) in [("query", query), ("reference", reference)] {
+            if let Some(row) = (0..rows.len()).find(|&i| rows.widened(i).iter().any(|x| x.is_nan())) {
+                return Err(Error::NanRow { argument, row });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Every value of `distance` between the rows of two sides, row-major (queries × references).
+///
+/// # Errors
+/// [`Error::Features`] and [`Error::Dtypes`].
+pub fn matrix(query: Rows<'_>, reference: Rows<'_>, distance: &Distance) -> Result<Values> {
+    check_sides(query, reference)?;
+    Ok(reference::matrix(distance, query, reference))
+}
+
+/// The value of `distance` between row i of `x` and row i of `y`.
+///
+/// # Errors
+/// [`Error::Features`], [`Error::Dtypes`] and [`Error::Lengths`].
+pub fn pairwise(x: Rows<'_>, y: Rows<'_>, distance: &Distance) -> Result<Values> {
+    check_sides(x, y)?;
+    if x.len() != y.len() {
+        return Err(Error::Lengths { x: x.len(), y: y.len() });
+    }
+    Ok(reference::pairwise(distance, x, y))
+}
+
+fn check_sides(query: Rows<'_>, reference: Rows<'_>) -> Result<()> {
+    if query.dtype() != reference.dtype() {
+        return Err(Error::Dtypes {
+            query: query.dtype(),
+            reference: reference.dtype(),
+        });
+    }
+    if query.features() != reference.features() {
+        return Err(Error::Features {
+            query: query.features(),
+            reference: reference.features(),
+        });
+    }
+    Ok(())
+}

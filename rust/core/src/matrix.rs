@@ -1,0 +1,190 @@
+//! Matrices of embeddings as they are stored: any of four element formats, any strides, never copied whole.
+
+use std::fmt;
+
+use half::{bf16, f16};
+use ndarray::ArrayView2;
+
+/// An element format: how a stored number is widened, exactly, to float64.
+///
+/// bfloat16 travels as its bits, since NumPy has no such type.
+pub trait Format: Copy + Send + Sync + fmt::Debug + 'static {
+    /// What memory holds.
+    type Stored: Copy + Send + Sync + fmt::Debug + 'static;
+    /// The format's name at run time.
+    const DTYPE: Dtype;
+    /// The stored number as float64; exact.
+    fn widen(stored: Self::Stored) -> f64;
+}
+
+/// IEEE half precision.
+#[derive(Debug, Clone, Copy)]
+pub struct F16;
+/// The upper half of a float32.
+#[derive(Debug, Clone, Copy)]
+pub struct Bf16;
+/// IEEE single precision.
+#[derive(Debug, Clone, Copy)]
+pub struct F32;
+/// IEEE double precision.
+#[derive(Debug, Clone, Copy)]
+pub struct F64;
+
+impl Format for F16 {
+    type Stored = f16;
+    const DTYPE: Dtype = Dtype::F16;
+    #[inline(always)]
+    fn widen(stored: f16) -> f64 {
+        stored.to_f64()
+    }
+}
+
+impl Format for Bf16 {
+    type Stored = u16;
+    const DTYPE: Dtype = Dtype::Bf16;
+    #[inline(always)]
+    fn widen(stored: u16) -> f64 {
+        f64::from(bf16::from_bits(stored).to_f32())
+    }
+}
+
+impl Format for F32 {
+    type Stored = f32;
+    const DTYPE: Dtype = Dtype::F32;
+    #[inline(always)]
+    fn widen(stored: f32) -> f64 {
+        f64::from(stored)
+    }
+}
+
+impl Format for F64 {
+    type Stored = f64;
+    const DTYPE: Dtype = Dtype::F64;
+    #[inline(always)]
+    fn widen(stored: f64) -> f64 {
+        stored
+    }
+}
+
+/// The element formats by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Dtype {
+    /// float16
+    F16,
+    /// bfloat16
+    Bf16,
+    /// float32
+    F32,
+    /// float64
+    F64,
+}
+
+impl Dtype {
+    /// Whether results for this input are float64; they are float32 for every other.
+    #[must_use]
+    pub fn returns_f64(self) -> bool {
+        self == Self::F64
+    }
+}
+
+impl fmt::Display for Dtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::F16 => "float16",
+            Self::Bf16 => "bfloat16",
+            Self::F32 => "float32",
+            Self::F64 => "float64",
+        })
+    }
+}
+
+/// Rows of embeddings, borrowed as they are stored.
+#[derive(Debug, Clone, Copy)]
+pub enum Rows<'a> {
+    /// float16
+    F16(ArrayView2<'a, f16>),
+    /// bfloat16, as bits
+    Bf16(ArrayView2<'a, u16>),
+    /// float32
+    F32(ArrayView2<'a, f32>),
+    /// float64
+    F64(ArrayView2<'a, f64>),
+}
+
+/// Runs `$body` with `$format` naming the format of `$rows` and `$view` its array view.
+#[macro_export]
+macro_rules! with_format {
+    ($rows:expr, $format:ident, $view:ident => $body:expr) => {
+        match $rows {
+            $crate::matrix::Rows::F16($view) => {
+                type $format = $crate::matrix::F16;
+                $body
+            }
+            $crate::matrix::Rows::Bf16($view) => {
+                type $format = $crate::matrix::Bf16;
+                $body
+            }
+            $crate::matrix::Rows::F32($view) => {
+                type $format = $crate::matrix::F32;
+                $body
+            }
+            $crate::matrix::Rows::F64($view) => {
+                type $format = $crate::matrix::F64;
+                $body
+            }
+        }
+    };
+}
+
+impl<'a> Rows<'a> {
+    /// Number of rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        with_format!(self, _F, view => view.nrows())
+    }
+
+    /// Whether there are no rows.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of features of each row.
+    #[must_use]
+    pub fn features(&self) -> usize {
+        with_format!(self, _F, view => view.ncols())
+    }
+
+    /// Element format.
+    #[must_use]
+    pub fn dtype(&self) -> Dtype {
+        with_format!(self, F, _view => <F as Format>::DTYPE)
+    }
+
+    /// Row `i` widened to float64.
+    #[must_use]
+    pub fn widened(&self, i: usize) -> Vec<f64> {
+        with_format!(self, F, view => view.row(i).iter().map(|&s| <F as Format>::widen(s)).collect())
+    }
+
+    /// The rows `start..end`.
+    #[must_use]
+    pub fn slice(&self, start: usize, end: usize) -> Self {
+        let range = ndarray::s![start..end, ..];
+        match *self {
+            Self::F16(view) => Self::F16(view.slice_move(range)),
+            Self::Bf16(view) => Self::Bf16(view.slice_move(range)),
+            Self::F32(view) => Self::F32(view.slice_move(range)),
+            Self::F64(view) => Self::F64(view.slice_move(range)),
+        }
+    }
+}
+
+/// Returned values in the output type of a call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Values {
+    /// For float16, bfloat16 and float32 input.
+    F32(Vec<f32>),
+    /// For float64 input.
+    F64(Vec<f64>),
+}

@@ -1,0 +1,92 @@
+//! NumPy arrays to core matrices and back; the only file that names rust-numpy.
+
+use half::f16;
+use nearwise_core::matrix::{Rows, Values};
+use numpy::{IntoPyArray, PyArray2};
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray2};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+/// A borrowed two-dimensional array in one of the element formats.
+///
+/// float16, float32 and float64 come as themselves, bfloat16 as the uint16 of its bits.
+#[derive(Debug)]
+pub(crate) enum RowsArg<'py> {
+    F16(PyReadonlyArray2<'py, f16>),
+    Bf16(PyReadonlyArray2<'py, u16>),
+    F32(PyReadonlyArray2<'py, f32>),
+    F64(PyReadonlyArray2<'py, f64>),
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for RowsArg<'py> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(array) = object.extract() {
+            return Ok(Self::F32(array));
+        }
+        if let Ok(array) = object.extract() {
+            return Ok(Self::F64(array));
+        }
+        if let Ok(array) = object.extract() {
+            return Ok(Self::F16(array));
+        }
+        if let Ok(array) = object.extract() {
+            return Ok(Self::Bf16(array));
+        }
+        Err(PyTypeError::new_err(
+            "expected a two-dimensional float16, float32, float64 or (for bfloat16) uint16 array",
+        ))
+    }
+}
+
+impl RowsArg<'_> {
+    /// The array as the core sees it.
+    pub(crate) fn rows(&self) -> Rows<'_> {
+        match self {
+            Self::F16(array) => Rows::F16(array.as_array()),
+            Self::Bf16(array) => Rows::Bf16(array.as_array()),
+            Self::F32(array) => Rows::F32(array.as_array()),
+            Self::F64(array) => Rows::F64(array.as_array()),
+        }
+    }
+}
+
+/// Row-major values as a NumPy array of `rows` rows.
+pub(crate) fn matrix_to_numpy<'py>(
+    py: Python<'py>,
+    values: Values,
+    rows: usize,
+    columns: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match values {
+        Values::F32(values) => reshaped(values.into_pyarray(py), rows, columns)?.into_any(),
+        Values::F64(values) => reshaped(values.into_pyarray(py), rows, columns)?.into_any(),
+    })
+}
+
+/// Row-major indices as a NumPy array of `rows` rows.
+pub(crate) fn indices_to_numpy(
+    py: Python<'_>,
+    indices: Vec<i64>,
+    rows: usize,
+    columns: usize,
+) -> PyResult<Bound<'_, PyAny>> {
+    Ok(reshaped(indices.into_pyarray(py), rows, columns)?.into_any())
+}
+
+/// Values as a one-dimensional NumPy array.
+pub(crate) fn vector_to_numpy(py: Python<'_>, values: Values) -> Bound<'_, PyAny> {
+    match values {
+        Values::F32(values) => values.into_pyarray(py).into_any(),
+        Values::F64(values) => values.into_pyarray(py).into_any(),
+    }
+}
+
+fn reshaped<'py, T: numpy::Element>(
+    array: Bound<'py, PyArray1<T>>,
+    rows: usize,
+    columns: usize,
+) -> PyResult<Bound<'py, PyArray2<T>>> {
+    array.reshape([rows, columns])
+}

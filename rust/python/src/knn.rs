@@ -1,0 +1,151 @@
+//! Search and distances for Python.
+
+use std::cell::RefCell;
+
+use nearwise_core::distance::{Distance, Kind};
+use nearwise_core::knn::{self, NanPolicy, Options};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::arrays::{RowsArg, indices_to_numpy, matrix_to_numpy, vector_to_numpy};
+use crate::error::CoreError;
+
+/// Adds this file's classes and functions to the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyDistance>()?;
+    module.add_function(wrap_pyfunction!(search, module)?)?;
+    module.add_function(wrap_pyfunction!(matrix, module)?)?;
+    module.add_function(wrap_pyfunction!(pairwise, module)?)
+}
+
+/// A distance by its parameters: kind ("lp", "dot", "cosine", "snr"), p, power, and the p-norm to normalise by.
+#[pyclass(frozen, name = "Distance", module = "nearwise._core")]
+#[derive(Debug)]
+struct PyDistance(Distance);
+
+#[pymethods]
+impl PyDistance {
+    #[new]
+    #[pyo3(signature = (kind, *, p = 2.0, power = 1.0, normalize = None))]
+    fn new(kind: &str, p: f64, power: f64, normalize: Option<f64>) -> PyResult<Self> {
+        let kind = match kind {
+            "lp" => Kind::Lp(p),
+            "dot" => Kind::Dot,
+            "cosine" => Kind::Cosine,
+            "snr" => Kind::Snr,
+            other => {
+                return Err(PyValueError::new_err(format!(
+                    "kind must be lp, dot, cosine or snr, got {other}"
+                )));
+            }
+        };
+        Ok(Self(Distance::new(kind, power, normalize).map_err(CoreError::from)?))
+    }
+
+    #[getter]
+    fn is_inverted(&self) -> bool {
+        self.0.is_inverted()
+    }
+}
+
+/// (distances, indices) of the k nearest reference rows of every query row.
+#[pyfunction]
+#[pyo3(signature = (query, reference, k, distance, *, exclude_self = false, nan_last = false, threads = 0, batch = 0, progress = None))]
+#[expect(clippy::too_many_arguments, reason = "one keyword of the Python call each")]
+fn search<'py>(
+    py: Python<'py>,
+    query: RowsArg<'py>,
+    reference: RowsArg<'py>,
+    k: usize,
+    distance: &PyDistance,
+    exclude_self: bool,
+    nan_last: bool,
+    threads: usize,
+    batch: usize,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    let (query, reference, distance) = (query.rows(), reference.rows(), distance.0);
+    let nan = if nan_last { NanPolicy::Last } else { NanPolicy::Raise };
+    let found = interruptible(py, progress, |poll| {
+        knn::search(
+            query,
+            reference,
+            k,
+            &distance,
+            &Options {
+                exclude_self,
+                nan,
+                threads,
+                batch,
+                poll: Some(poll),
+            },
+        )
+    })?;
+    Ok((
+        matrix_to_numpy(py, found.distances, query.len(), k)?,
+        indices_to_numpy(py, found.indices, query.len(), k)?,
+    ))
+}
+
+/// Values between every row of the query and every row of the reference.
+#[pyfunction]
+fn matrix<'py>(
+    py: Python<'py>,
+    query: RowsArg<'py>,
+    reference: RowsArg<'py>,
+    distance: &PyDistance,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (query, reference, distance) = (query.rows(), reference.rows(), distance.0);
+    let values = py
+        .detach(|| knn::matrix(query, reference, &distance))
+        .map_err(CoreError::from)?;
+    matrix_to_numpy(py, values, query.len(), reference.len())
+}
+
+/// Values between row i of x and row i of y.
+#[pyfunction]
+fn pairwise<'py>(
+    py: Python<'py>,
+    x: RowsArg<'py>,
+    y: RowsArg<'py>,
+    distance: &PyDistance,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (x, y, distance) = (x.rows(), y.rows(), distance.0);
+    let values = py.detach(|| knn::pairwise(x, y, &distance)).map_err(CoreError::from)?;
+    Ok(vector_to_numpy(py, values))
+}
+
+/// Runs `work` without the interpreter lock; its poll function takes it back to look for signals and report progress.
+///
+/// An exception raised there (Ctrl-C, or from `progress`) stops the work and is the one that the caller sees.
+fn interruptible<T: Send>(
+    py: Python<'_>,
+    progress: Option<Py<PyAny>>,
+    work: impl FnOnce(knn::Poll<'_>) -> nearwise_core::error::Result<T> + Send,
+) -> PyResult<T> {
+    let (result, raised) = py.detach(|| {
+        let raised: RefCell<Option<PyErr>> = RefCell::new(None);
+        let poll = |done: u64, total: u64| {
+            let outcome = Python::attach(|py| {
+                py.check_signals()?;
+                if let Some(progress) = &progress {
+                    progress.call1(py, (done, total))?;
+                }
+                Ok(())
+            });
+            match outcome {
+                Ok(()) => true,
+                Err(error) => {
+                    raised.replace(Some(error));
+                    false
+                }
+            }
+        };
+        let result = work(&poll);
+        (result, raised.into_inner())
+    });
+    match raised {
+        Some(error) => Err(error),
+        None => Ok(result.map_err(CoreError::from)?),
+    }
+}

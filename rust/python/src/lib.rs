@@ -1,0 +1,14 @@
+//! `nearwise._core`: the Rust core for Python. Thin: arrays in, arrays out, the interpreter lock released between.
+
+mod arrays;
+mod error;
+mod knn;
+
+use pyo3::prelude::*;
+
+/// The compiled core. Not public; the package's modules wrap it.
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    knn::register(module)
+}
