@@ -6,6 +6,7 @@
 
 pub mod distance;
 pub mod error;
+pub mod isa;
 pub mod knn;
 pub mod matrix;
 pub mod reference;
