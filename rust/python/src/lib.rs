@@ -3,6 +3,7 @@
 mod arrays;
 mod error;
 mod knn;
+mod machine;
 
 use pyo3::prelude::*;
 
@@ -10,5 +11,6 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    machine::register(module)?;
     knn::register(module)
 }

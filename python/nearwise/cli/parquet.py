@@ -1,0 +1,69 @@
+"""Parquet files: a matrix from one, neighbours into one. The only module that names pyarrow."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Pick = Callable[[object, Mapping[str, str], str | None], str]
+
+
+def read_matrix(path: Path, name: str | None, pick: Pick) -> Array:
+    """Return a column of lists of floats, or else all columns of floats side by side."""
+    pyarrow = _pyarrow()
+    try:
+        schema = pyarrow.parquet.read_schema(path)
+    except pyarrow.ArrowInvalid as error:
+        raise ValueError(f"{path}: not a Parquet file: {error}") from None
+    types = pyarrow.types
+    floats = [field.name for field in schema if types.is_floating(field.type)]
+    lists = {field.name: str(field.type) for field in schema if _is_list_of_floats(types, field.type)}
+    if name is None and not lists and floats:
+        table = pyarrow.parquet.read_table(path, columns=floats)
+        return np.stack([_values(path, table[column]) for column in floats], axis=1)
+    chosen = pick(path, lists, name)
+    column = pyarrow.parquet.read_table(path, columns=[chosen])[chosen].combine_chunks()
+    if column.null_count:
+        raise ValueError(f"{path}: {column.null_count} rows of {chosen} are null")
+    lengths = np.unique(pyarrow.compute.list_value_length(column).to_numpy(zero_copy_only=False))
+    if len(lengths) > 1:
+        raise ValueError(f"{path}: the rows of {chosen} have between {lengths[0]} and {lengths[-1]} values")
+    return _values(path, column.flatten()).reshape(len(column), -1 if len(column) else 0)
+
+
+def write_neighbors(path: Path, distances: Array, indices: Array) -> None:
+    """Write two columns of lists, one row per query."""
+    pyarrow = _pyarrow()
+    k = distances.shape[1]
+    columns = {
+        name: pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(values.ravel()), k)
+        if k
+        else pyarrow.nulls(len(values))
+        for name, values in (("indices", indices), ("distances", distances))
+    }
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+
+
+def _values(path: Path, column: Any) -> Array:
+    if column.null_count:
+        raise ValueError(f"{path}: {column.null_count} values are null")
+    values: Array = column.to_numpy() if hasattr(column, "chunks") else column.to_numpy(zero_copy_only=False)
+    return values
+
+
+def _is_list_of_floats(types: Any, kind: Any) -> bool:
+    is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    return bool(is_list and types.is_floating(kind.value_type))
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.compute
+        import pyarrow.parquet
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError("Parquet files need pyarrow: pip install 'nearwise[parquet]'") from None
+    return pyarrow

@@ -1,0 +1,218 @@
+"""Embeddings from files: which formats, and one reader for each.
+
+Formats that store rows as they are in memory are mapped, not read: `.npy`, `.fvecs`, `.fbin`, `.safetensors`. The
+others (`.npz`, `.bvecs`, Parquet) become an array in memory.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nearwise.cli.mapped import MappedFile
+
+Array = npt.NDArray[Any]
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+
+class Source(NamedTuple):
+    """Rows, and the file behind them where they are mapped."""
+
+    rows: Array
+    file: MappedFile | None = None
+
+
+def read_rows(path: str) -> Source:
+    """Open a matrix of embeddings.
+
+    Parameters
+    ----------
+    path
+        A file of one of `formats()`, `FILE:NAME` for one array, tensor or column of several, or `-` for an .npy or .npz
+        on standard input.
+
+    Returns
+    -------
+    Source
+        Two-dimensional rows, float16, bfloat16, float32 or float64 as stored (.bvecs as float16, which holds its bytes
+        exactly).
+
+    Raises
+    ------
+    ValueError
+        Another format, a damaged file, or no or several matrices in it and no name.
+    OSError
+        The file cannot be read.
+    """
+    if path == "-":
+        return _checked(_read_stream(sys.stdin.buffer.read()), "standard input")
+    file, name = _split_name(path)
+    reader = _READERS.get(file.suffix.lower())
+    if reader is None:
+        raise ValueError(f"{file}: unknown format {file.suffix!r}, expected one of {' '.join(formats())}")
+    return _checked(reader(file, name), path)
+
+
+def formats() -> list[str]:
+    """Return the file name extensions that can be read."""
+    return list(_READERS)
+
+
+def _checked(source: Source, path: str) -> Source:
+    rows = source.rows
+    if rows.ndim != 2:
+        raise ValueError(f"{path}: expected a matrix (rows, features), got shape {rows.shape}")
+    if rows.dtype.name not in FLOATS:
+        raise ValueError(f"{path}: expected float16, bfloat16, float32 or float64, got {rows.dtype.name}")
+    return source
+
+
+def _split_name(path: str) -> tuple[Path, str | None]:
+    before, colon, name = path.rpartition(":")
+    if colon and name and not os.path.exists(path) and os.path.exists(before):
+        return Path(before), name
+    return Path(path), None
+
+
+def _pick(path: object, matrices: Mapping[str, str], name: str | None) -> str:
+    """Return the name of the matrix to read; `matrices` maps each name to what it is, for messages."""
+    if name is None and len(matrices) == 1:
+        return next(iter(matrices))
+    if name is not None and name in matrices:
+        return name
+    listed = ", ".join(f"{key} {what}" for key, what in matrices.items()) or "no matrix of floats"
+    if name is None:
+        raise ValueError(f"{path}: name one as {path}:NAME, it holds {listed}" if matrices else f"{path} has {listed}")
+    raise ValueError(f"{path}: no {name!r}, it holds {listed}")
+
+
+def _read_npy(path: Path, _name: str | None) -> Source:
+    with path.open("rb") as stream:
+        try:
+            version = np.lib.format.read_magic(stream)
+            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, fortran, dtype = header(stream)
+        except ValueError as error:
+            raise ValueError(f"{path}: not an .npy file: {error}") from None
+        offset = stream.tell()
+    if dtype.hasobject:
+        raise ValueError(f"{path}: expected numbers, got Python objects")
+    file = MappedFile(path)
+    _check_size(path, offset + dtype.itemsize * int(np.prod(shape, dtype=object)), file.size)
+    return Source(file.array(dtype, shape, offset, fortran=fortran), file)
+
+
+def _read_npz(path: Path | BytesIO, name: str | None) -> Source:
+    label = path if isinstance(path, Path) else "standard input"
+    try:
+        archive = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{label}: not an .npz file: {error}") from None
+    with archive:
+        if name in archive.files:
+            return Source(archive[name])
+        arrays = {key: archive[key] for key in archive.files}
+    matrices = {key: array for key, array in arrays.items() if array.ndim == 2 and array.dtype.kind in "fV"}
+    described = {key: f"{array.dtype.name}{list(array.shape)}" for key, array in matrices.items()}
+    return Source(matrices[_pick(label, described, name)])
+
+
+def _read_stream(content: bytes) -> Source:
+    if content.startswith(b"\x93NUMPY"):
+        return Source(np.load(BytesIO(content), allow_pickle=False))
+    if content.startswith(b"PK"):
+        return _read_npz(BytesIO(content), None)
+    raise ValueError("standard input: expected an .npy or .npz file")
+
+
+def _read_vecs(path: Path, dtype: str) -> Source:
+    """Rows that each begin with their length as an int32."""
+    file = MappedFile(path)
+    features = int.from_bytes(file[0:4], "little", signed=True)
+    item = np.dtype(dtype).itemsize
+    record = 4 + item * features
+    if features <= 0 or file.size % record:
+        raise ValueError(f"{path}: damaged: {file.size} bytes are no whole rows of {features} values")
+    count = file.size // record
+    lengths = file.array("<i4", (count,), 0, strides=(record,)) if record % 4 == 0 else None
+    sample = slice(None, None, max(1, count // 1000))
+    if lengths is not None and (lengths[sample] != features).any():
+        raise ValueError(f"{path}: damaged: rows of different lengths")
+    return Source(file.array(dtype, (count, features), 4, strides=(record, item)), file)
+
+
+def _read_fvecs(path: Path, _name: str | None) -> Source:
+    return _read_vecs(path, "<f4")
+
+
+def _read_bvecs(path: Path, _name: str | None) -> Source:
+    return Source(_read_vecs(path, "u1").rows.astype(np.float16))
+
+
+def _read_fbin(path: Path, _name: str | None) -> Source:
+    file = MappedFile(path)
+    count, features = (int.from_bytes(file[start : start + 4], "little") for start in (0, 4))
+    _check_size(path, 8 + 4 * count * features, file.size)
+    return Source(file.array("<f4", (count, features), 8), file)
+
+
+def _read_safetensors(path: Path, name: str | None) -> Source:
+    file = MappedFile(path)
+    length = int.from_bytes(file[0:8], "little")
+    try:
+        header = json.loads(file[8 : 8 + length]) if length <= file.size - 8 else None
+    except ValueError:
+        header = None
+    if not isinstance(header, dict):
+        raise ValueError(f"{path}: not a safetensors file: no header of {length} bytes")
+    dtypes = {"F16": "<f2", "BF16": "bfloat16", "F32": "<f4", "F64": "<f8"}
+    tensors = {key: entry for key, entry in header.items() if key != "__metadata__"}
+    matrices = {
+        key: f"{entry['dtype']}{entry['shape']}"
+        for key, entry in tensors.items()
+        if entry["dtype"] in dtypes and len(entry["shape"]) == 2
+    }
+    entry = tensors[_pick(path, matrices, name)]
+    start, stop = entry["data_offsets"]
+    _check_size(path, 8 + length + stop, file.size, exact=False)
+    dtype = _bfloat16() if entry["dtype"] == "BF16" else np.dtype(dtypes[entry["dtype"]])
+    if stop - start != dtype.itemsize * entry["shape"][0] * entry["shape"][1]:
+        raise ValueError(f"{path}: damaged: {stop - start} bytes for {entry['dtype']}{entry['shape']}")
+    return Source(file.array(dtype, tuple(entry["shape"]), 8 + length + start), file)
+
+
+def _bfloat16() -> np.dtype[Any]:
+    try:
+        import ml_dtypes
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError("bfloat16 files need ml_dtypes: pip install 'nearwise[cli]'") from None
+    dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return dtype
+
+
+def _read_parquet(path: Path, name: str | None) -> Source:
+    from nearwise.cli.parquet import read_matrix
+
+    return Source(read_matrix(path, name, _pick))
+
+
+def _check_size(path: Path, expected: int, size: int, *, exact: bool = True) -> None:
+    if size < expected or (exact and size != expected):
+        raise ValueError(f"{path}: damaged: its header asks for {expected} bytes, the file has {size}")
+
+
+_READERS: dict[str, Callable[[Path, str | None], Source]] = {
+    ".npy": _read_npy,
+    ".npz": _read_npz,
+    ".fvecs": _read_fvecs,
+    ".bvecs": _read_bvecs,
+    ".fbin": _read_fbin,
+    ".safetensors": _read_safetensors,
+    ".parquet": _read_parquet,
+}
