@@ -9,7 +9,9 @@ pub mod error;
 pub mod isa;
 pub mod knn;
 pub mod matrix;
+mod metric;
 pub mod reference;
+pub mod refine;
 
 pub use distance::{Distance, Kind};
 pub use error::Error;

@@ -5,6 +5,8 @@ use std::fmt;
 use half::{bf16, f16};
 use ndarray::ArrayView2;
 
+use crate::isa::Simd;
+
 /// An element format: how a stored number is widened, exactly, to float64.
 ///
 /// bfloat16 travels as its bits, since NumPy has no such type.
@@ -13,8 +15,12 @@ pub trait Format: Copy + Send + Sync + fmt::Debug + 'static {
     type Stored: Copy + Send + Sync + fmt::Debug + 'static;
     /// The format's name at run time.
     const DTYPE: Dtype;
+    /// Zero as it is stored.
+    const ZERO: Self::Stored;
     /// The stored number as float64; exact.
     fn widen(stored: Self::Stored) -> f64;
+    /// Sixteen stored numbers as float64; exact.
+    fn lanes<S: Simd>(simd: S, stored: &[Self::Stored; 16]) -> S::Lanes;
 }
 
 /// IEEE half precision.
@@ -33,36 +39,56 @@ pub struct F64;
 impl Format for F16 {
     type Stored = f16;
     const DTYPE: Dtype = Dtype::F16;
+    const ZERO: f16 = f16::ZERO;
     #[inline(always)]
     fn widen(stored: f16) -> f64 {
         stored.to_f64()
+    }
+    #[inline(always)]
+    fn lanes<S: Simd>(simd: S, stored: &[f16; 16]) -> S::Lanes {
+        simd.widen_f16(stored)
     }
 }
 
 impl Format for Bf16 {
     type Stored = u16;
     const DTYPE: Dtype = Dtype::Bf16;
+    const ZERO: u16 = 0;
     #[inline(always)]
     fn widen(stored: u16) -> f64 {
         f64::from(bf16::from_bits(stored).to_f32())
+    }
+    #[inline(always)]
+    fn lanes<S: Simd>(simd: S, stored: &[u16; 16]) -> S::Lanes {
+        simd.widen_bf16(stored)
     }
 }
 
 impl Format for F32 {
     type Stored = f32;
     const DTYPE: Dtype = Dtype::F32;
+    const ZERO: f32 = 0.0;
     #[inline(always)]
     fn widen(stored: f32) -> f64 {
         f64::from(stored)
+    }
+    #[inline(always)]
+    fn lanes<S: Simd>(simd: S, stored: &[f32; 16]) -> S::Lanes {
+        simd.widen_f32(stored)
     }
 }
 
 impl Format for F64 {
     type Stored = f64;
     const DTYPE: Dtype = Dtype::F64;
+    const ZERO: f64 = 0.0;
     #[inline(always)]
     fn widen(stored: f64) -> f64 {
         stored
+    }
+    #[inline(always)]
+    fn lanes<S: Simd>(simd: S, stored: &[f64; 16]) -> S::Lanes {
+        simd.load(stored)
     }
 }
 
@@ -176,6 +202,20 @@ impl<'a> Rows<'a> {
             Self::Bf16(view) => Self::Bf16(view.slice_move(range)),
             Self::F32(view) => Self::F32(view.slice_move(range)),
             Self::F64(view) => Self::F64(view.slice_move(range)),
+        }
+    }
+}
+
+/// Row `i` of `view` as a slice: in place where its elements are adjacent, copied to `scratch` where they are not.
+#[inline]
+pub fn contiguous<'a, T: Copy>(view: &'a ArrayView2<'_, T>, i: usize, scratch: &'a mut Vec<T>) -> &'a [T] {
+    let row = view.row(i);
+    match row.to_slice() {
+        Some(slice) => slice,
+        None => {
+            scratch.clear();
+            scratch.extend(row.iter().copied());
+            scratch
         }
     }
 }

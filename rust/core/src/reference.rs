@@ -86,7 +86,9 @@ pub fn p_norm(row: impl Iterator<Item = f64>, p: f64) -> f64 {
     }
 }
 
-fn floored(norm: f64) -> f64 {
+/// The norm, or the floor where it is smaller.
+#[must_use]
+pub fn floored(norm: f64) -> f64 {
     // `max` would drop a NaN norm.
     if norm < NORM_FLOOR { NORM_FLOOR } else { norm }
 }
