@@ -1,1 +1,10 @@
-"""Exact and fast nearest neighbours, thresholds and evaluation of embeddings."""
+"""Exact and fast nearest neighbours, thresholds and evaluation of embeddings.
+
+Importing this package needs and loads NumPy alone; torch and the other extras are imported by what uses them.
+"""
+
+from nearwise import distances
+from nearwise._core import __version__
+from nearwise.neighbors import Neighbors, knn
+
+__all__ = ["Neighbors", "__version__", "distances", "knn"]

@@ -12,6 +12,7 @@ pub mod matrix;
 mod metric;
 pub mod reference;
 pub mod refine;
+pub mod select;
 
 pub use distance::{Distance, Kind};
 pub use error::Error;

@@ -4,6 +4,7 @@ mod arrays;
 mod error;
 mod knn;
 mod machine;
+mod topk;
 
 use pyo3::prelude::*;
 
@@ -12,5 +13,6 @@ use pyo3::prelude::*;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     machine::register(module)?;
-    knn::register(module)
+    knn::register(module)?;
+    topk::register(module)
 }

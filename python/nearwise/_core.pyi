@@ -1,0 +1,37 @@
+from collections.abc import Callable
+from typing import Any, Literal, final
+
+from numpy.typing import NDArray
+
+__version__: str
+
+@final
+class Distance:
+    def __new__(
+        cls,
+        kind: Literal["lp", "dot", "cosine", "snr"],
+        *,
+        p: float = 2.0,
+        power: float = 1.0,
+        normalize: float | None = None,
+    ) -> Distance: ...
+    @property
+    def is_inverted(self) -> bool: ...
+
+def search(
+    query: NDArray[Any],
+    reference: NDArray[Any],
+    k: int,
+    distance: Distance,
+    *,
+    exclude_self: bool = False,
+    nan_last: bool = False,
+    threads: int = 0,
+    batch: int = 0,
+    progress: Callable[[int, int], object] | None = None,
+) -> tuple[NDArray[Any], NDArray[Any]]: ...
+def matrix(query: NDArray[Any], reference: NDArray[Any], distance: Distance) -> NDArray[Any]: ...
+def pairwise(x: NDArray[Any], y: NDArray[Any], distance: Distance) -> NDArray[Any]: ...
+def topk(
+    matrix: NDArray[Any], k: int, *, largest: bool, self_offset: int | None = None, threads: int = 0
+) -> NDArray[Any]: ...

@@ -1,0 +1,46 @@
+"""The compiled core: exact, blocked, threaded, on the CPU. Tensors of other devices are copied to it and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nearwise import _core
+
+if TYPE_CHECKING:
+    from nearwise._arrays import Rows
+    from nearwise._formula import Formula
+    from nearwise.backends import Options
+
+
+def search(query: Rows, reference: Rows, k: int, formula: Formula, options: Options) -> tuple[Any, Any]:
+    """Return (distances, indices), both (len(query), k), nearest first."""
+    return _core.search(
+        query.numpy(),
+        reference.numpy(),
+        k,
+        _distance(formula),
+        exclude_self=options.exclude_self,
+        nan_last=options.nan_last,
+        threads=options.threads,
+        batch=options.batch,
+        progress=options.progress,
+    )
+
+
+def matrix(query: Rows, reference: Rows, formula: Formula) -> Any:
+    """Return every value, (len(query), len(reference))."""
+    return _core.matrix(query.numpy(), reference.numpy(), _distance(formula))
+
+
+def pairwise(x: Rows, y: Rows, formula: Formula) -> Any:
+    """Return the values of row i against row i, (len(x),)."""
+    return _core.pairwise(x.numpy(), y.numpy(), _distance(formula))
+
+
+def topk(matrix: Rows, k: int, *, largest: bool, self_offset: int | None, threads: int) -> Any:
+    """Return the columns of the k best values of each row; column ``self_offset + i`` is not for row i."""
+    return _core.topk(matrix.numpy(), k, largest=largest, self_offset=self_offset, threads=threads)
+
+
+def _distance(formula: Formula) -> _core.Distance:
+    return _core.Distance(formula.kind, p=formula.p, power=formula.power, normalize=formula.normalize)

@@ -1,0 +1,174 @@
+"""`CustomKNN`: exact search by any distance, as the retrieval function of an evaluation or of inference."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal, SupportsIndex
+
+import numpy as np
+
+from nearwise import _arrays, backends, distances, neighbors
+
+_FORMAT = "nearwise rows 1"
+
+
+class CustomKNN:
+    """Exact nearest neighbours by any distance, with the call signature of a ``knn_func``.
+
+    Parameters
+    ----------
+    distance : distance object, callable or str
+        See `nearwise.distances.resolve`. Its ``is_inverted`` decides between largest and smallest.
+    batch_size : int, optional
+        Query rows per block; a user's own distance is called once for each block, or once in all without it. The
+        result is the same.
+    nan_policy : {"raise", "last"}, default "raise"
+        Refuse NaN in the input, or rank values that are NaN after every number.
+    threads : int, optional
+        Worker threads; see `nearwise.knn`.
+    backend : {"auto", "rust", "torch"}, default "auto"
+        Where to compute.
+
+    Notes
+    -----
+    An instance keeps nothing of a call, so several threads may use one. After `train` or `add` it holds reference rows
+    of its own, which a call without ``reference`` searches; it then serves as ``knn_func`` of an ``InferenceModel``
+    of pytorch-metric-learning 2.9.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearwise.distances import LpDistance
+    >>> knn = CustomKNN(LpDistance(normalize_embeddings=False, power=2))
+    >>> query = np.array([[0.0, 0.0], [3.0, 0.0]])
+    >>> reference = np.array([[0.0, 1.0], [3.0, 0.5], [9.0, 9.0]])
+    >>> found, indices = knn(query, 1, reference)
+    >>> found.tolist(), indices.tolist()
+    ([[1.0], [0.25]], [[0], [1]])
+    """
+
+    def __init__(
+        self,
+        distance: Any,
+        batch_size: SupportsIndex | None = None,
+        *,
+        nan_policy: Literal["raise", "last"] = "raise",
+        threads: SupportsIndex | None = None,
+        backend: str = "auto",
+    ) -> None:
+        distances.resolve(distance)
+        if nan_policy not in ("raise", "last"):
+            raise ValueError(f"nan_policy must be raise or last, got {nan_policy!r}")
+        if backend != "auto":
+            backends.get(backend)
+        self.distance = distance
+        self.batch_size = None if batch_size is None else neighbors.positive("batch_size", batch_size)
+        self.nan_policy = nan_policy
+        self.threads = None if threads is None else neighbors.positive("threads", threads)
+        self.backend = backend
+        self._stored: tuple[_arrays.Stored, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.distance!r}, batch_size={self.batch_size})"
+
+    def __call__(
+        self,
+        query: Any,
+        k: SupportsIndex,
+        reference: Any = None,
+        ref_includes_query: bool = False,
+    ) -> neighbors.Neighbors:
+        """Return the k nearest reference rows of every query row.
+
+        Parameters
+        ----------
+        query : array or tensor of shape (queries, features)
+            float16, bfloat16, float32 or float64.
+        k : int
+            Number of neighbours, from 1 to the number of references (less one with `ref_includes_query`).
+        reference : array or tensor of shape (references, features), optional
+            Searched alone, for this call alone; the stored rows without it.
+        ref_includes_query : bool, default False
+            The query is the first rows of the reference, and no row is a neighbour of itself.
+
+        Returns
+        -------
+        Neighbors
+            ``(distances, indices)``, each (queries, k), nearest first, of the query's kind, on its device and without
+            graph.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `nearwise.knn`; no `reference` and no stored rows.
+        """
+        if reference is None:
+            reference = self._joined().like(_arrays.rows(query, "query", any_dtype=True))
+        return neighbors.knn(
+            query,
+            reference,
+            k,
+            distance=self.distance,
+            ref_includes_query=ref_includes_query,
+            batch_size=self.batch_size,
+            threads=self.threads,
+            nan_policy=self.nan_policy,
+            backend=self.backend,
+        )
+
+    def train(self, embeddings: Any) -> None:
+        """Store a copy of `embeddings` (rows, features) as the reference, in place of what was stored."""
+        self._stored = (_arrays.Stored.copy_of(_arrays.rows(embeddings, "embeddings")),)
+
+    def add(self, embeddings: Any) -> None:
+        """Store a copy of `embeddings` (rows, features) after the rows that are stored; their indices continue.
+
+        Raises
+        ------
+        ValueError
+            Another dtype or number of features than the stored rows have.
+        """
+        added = _arrays.Stored.copy_of(_arrays.rows(embeddings, "embeddings"))
+        if self._stored and self._stored[0].form != added.form:
+            raise ValueError(f"embeddings must be like the stored rows, {self._stored[0].form}, got {added.form}")
+        self._stored = (*self._stored, added)
+
+    def save(self, filename: str | os.PathLike[str]) -> None:
+        """Write the stored rows to a file, under exactly this name.
+
+        Raises
+        ------
+        ValueError
+            No rows are stored.
+        """
+        rows = self._joined()
+        with open(filename, "wb") as file:
+            np.savez(file, format=np.array(_FORMAT), dtype=np.array(rows.dtype), rows=rows.array)
+
+    def load(self, filename: str | os.PathLike[str]) -> None:
+        """Read what `save` wrote, in place of what was stored. The distance stays this object's own.
+
+        Raises
+        ------
+        ValueError
+            The file was not written by `save`.
+        """
+        try:
+            with np.load(filename, allow_pickle=False) as file:
+                known = "format" in file and str(file["format"]) == _FORMAT
+                rows, dtype = (file["rows"], str(file["dtype"])) if known else (None, "")
+        except (ValueError, EOFError) as error:
+            raise ValueError(f"filename must be a file that save wrote, got {os.fspath(filename)}") from error
+        if rows is None:
+            raise ValueError(f"filename must be a file that save wrote, got {os.fspath(filename)}")
+        self._stored = (_arrays.Stored(rows, dtype),)
+
+    def _joined(self) -> _arrays.Stored:
+        """Return the stored rows in one piece; pieces are joined once, at the first use after an `add`."""
+        stored = self._stored
+        if not stored:
+            raise ValueError("reference must be given, or stored by train or add first")
+        if len(stored) > 1:
+            stored = (_arrays.Stored.joined(stored),)
+            self._stored = stored
+        return stored[0]

@@ -1,0 +1,171 @@
+"""Exact nearest neighbours: `knn` and its result."""
+
+from __future__ import annotations
+
+import logging
+import operator
+import os
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex
+
+from nearwise import _arrays, _progress, backends, distances
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_logger = logging.getLogger(__name__)
+
+THREADS_VARIABLE = "NEARWISE_NUM_THREADS"
+
+
+class Neighbors(NamedTuple):
+    """The nearest reference rows of every query row, nearest first.
+
+    Attributes
+    ----------
+    distances : array or tensor of shape (queries, k)
+        float64 for float64 input, float32 otherwise.
+    indices : array or tensor of shape (queries, k)
+        int64; rows of the reference.
+    """
+
+    distances: Any
+    indices: Any
+
+
+def knn(
+    query: Any,
+    reference: Any,
+    k: SupportsIndex,
+    *,
+    distance: Any = "euclidean",
+    ref_includes_query: bool = False,
+    batch_size: SupportsIndex | None = None,
+    threads: SupportsIndex | None = None,
+    nan_policy: Literal["raise", "last"] = "raise",
+    backend: str = "auto",
+    progress: bool | Callable[[int, int], object] = False,
+) -> Neighbors:
+    """Return the k nearest rows of `reference` for every row of `query`.
+
+    The values are the distance's documented float64 formula rounded once to the output type; rows are ranked by
+    (that value, index). Neither threads nor batches nor the instruction set change a bit of the result.
+
+    Parameters
+    ----------
+    query : array or tensor of shape (queries, features)
+        float16, bfloat16, float32 or float64; a NumPy array, a torch tensor, or an object with ``__dlpack__``. Any
+        strides; read as stored.
+    reference : array or tensor of shape (references, features)
+        Of the same kind, device and dtype. May be memory-mapped; no copy of it is made.
+    k : int
+        Number of neighbours, from 1 to the number of references (less one with `ref_includes_query`).
+    distance : str, distance object or callable, default "euclidean"
+        See `nearwise.distances.resolve`.
+    ref_includes_query : bool, default False
+        The query is the first rows of the reference, and no row is a neighbour of itself: row i never returns
+        index i, however many equal rows there are.
+    batch_size : int, optional
+        Query rows per block. A user's own distance is called once for each block, or once in all without it.
+    threads : int, optional
+        Worker threads; by default what the environment variable ``NEARWISE_NUM_THREADS`` says, or all processors.
+    nan_policy : {"raise", "last"}, default "raise"
+        Refuse NaN in the input, or rank values that are NaN after every number.
+    backend : {"auto", "rust", "torch"}, default "auto"
+        Where to compute; ``"auto"`` is the compiled core for the CPU and torch for every other device.
+    progress : bool or callable, default False
+        True shows a progress bar (needs tqdm); a callable is called with (work done, work in all).
+
+    Returns
+    -------
+    Neighbors
+        ``(distances, indices)``, each (queries, k), of the query's kind and on its device.
+
+    Raises
+    ------
+    TypeError
+        An argument of another type or dtype, or two kinds of input.
+    ValueError
+        A wrong value of an argument, NaN in the input (see `nan_policy`), no reference rows, or sides that do not
+        fit each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nearwise
+    >>> query = np.array([[0.0, 0.0], [3.0, 0.0]])
+    >>> reference = np.array([[0.0, 1.0], [3.0, 0.5], [9.0, 9.0]])
+    >>> nearwise.knn(query, reference, 2, distance="sqeuclidean")
+    Neighbors(distances=array([[1.  , 9.25], [0.25, 10.  ]]), indices=array([[0, 1], [1, 0]]))
+    """
+    resolved = distances.resolve(distance)
+    formula = resolved.formula
+    sides = _arrays.pair(query, reference, any_dtype=formula is None)
+    k = checked_k(k, len(sides.query), len(sides.reference), ref_includes_query)
+    if nan_policy not in ("raise", "last"):
+        raise ValueError(f"nan_policy must be raise or last, got {nan_policy!r}")
+    chosen = backends.get(backend, sides.query.device)
+    options = backends.Options(
+        exclude_self=bool(ref_includes_query),
+        nan_last=nan_policy == "last",
+        threads=checked_threads(threads),
+        batch=0 if batch_size is None else positive("batch_size", batch_size),
+    )
+    _logger.info(
+        "searching the %d nearest of %d rows for %d queries of %d features",
+        k,
+        len(sides.reference),
+        len(sides.query),
+        sides.query.features,
+    )
+    with _progress.reporter(progress) as report:
+        options = backends.Options(**{**vars(options), "progress": report})
+        if formula is None:
+            from nearwise import _foreign
+
+            return Neighbors(*_foreign.search(sides, k, resolved, options))
+        found, indices = chosen.search(sides.query, sides.reference, k, formula, options)
+    return Neighbors(sides.query.give_back(found), sides.query.give_back(indices))
+
+
+def positive(argument: str, value: object) -> int:
+    """Return `value` as an int, or say that `argument` must be a positive integer."""
+    # bool counts as an integer to Python, and truth values as positions to NumPy and torch.
+    is_truth = isinstance(value, bool) or getattr(value, "dtype", "").__str__() in ("bool", "torch.bool")
+    try:
+        number = None if is_truth else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None:
+        raise TypeError(f"{argument} must be a positive integer, got {value!r}")
+    if number < 1:
+        raise ValueError(f"{argument} must be a positive integer, got {number}")
+    return number
+
+
+def checked_k(k: object, queries: int, references: int, ref_includes_query: bool) -> int:
+    """Return `k` as an int between 1 and what a query can have."""
+    number = positive("k", k)
+    if references == 0:
+        raise ValueError("reference must have at least one row, got none")
+    if ref_includes_query and queries > references:
+        raise ValueError(
+            "reference must start with the rows of query when ref_includes_query is set, "
+            f"got {queries} query rows and {references} reference rows"
+        )
+    available = references - bool(ref_includes_query)
+    if number > available:
+        without = " other than the query's own" if ref_includes_query else ""
+        raise ValueError(f"k must be between 1 and {available}, the number of reference rows{without}, got {number}")
+    return number
+
+
+def checked_threads(threads: object) -> int:
+    """Return the number of threads asked for by argument or environment; 0 leaves it to the backend."""
+    if threads is not None:
+        return positive("threads", threads)
+    text = os.environ.get(THREADS_VARIABLE, "").strip()
+    if not text:
+        return 0
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise ValueError(f"{THREADS_VARIABLE} must be a positive integer, got {text!r}")
+    return int(text)

@@ -1,0 +1,3 @@
+//! Choosing the best of many values.
+
+pub mod topk;
