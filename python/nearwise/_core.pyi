@@ -5,6 +5,8 @@ from numpy.typing import NDArray
 
 __version__: str
 
+def levels() -> tuple[str, list[str]]: ...
+
 @final
 class Distance:
     def __new__(
