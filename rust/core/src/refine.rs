@@ -260,9 +260,9 @@ fn last_key(guess: f64, least: f64, test: impl Fn(f64) -> bool) -> Option<f64> {
             }
             let next = good.saturating_add(step).min(top);
             if holds(next) {
-                (good, bad) = (next, next)
+                (good, bad) = (next, next);
             } else {
-                bad = next
+                bad = next;
             }
             step = step.saturating_mul(2);
         }
@@ -274,9 +274,9 @@ fn last_key(guess: f64, least: f64, test: impl Fn(f64) -> bool) -> Option<f64> {
             }
             let next = bad.saturating_sub(step).max(bottom);
             if holds(next) {
-                good = next
+                good = next;
             } else {
-                (good, bad) = (next, next)
+                (good, bad) = (next, next);
             }
             step = step.saturating_mul(2);
         }
