@@ -18,6 +18,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod float_env;
+pub mod int8;
 mod level;
 mod model;
 #[cfg(test)]
