@@ -11,10 +11,23 @@ def nearwise(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_info_names_versions_threads_and_optional_packages() -> None:
+def test_info_names_versions_level_threads_and_optional_packages() -> None:
     done = nearwise("info")
     assert done.returncode == 0, done.stderr
-    assert {line.split()[0] for line in done.stdout.splitlines()} >= {"nearwise", "numpy", "threads", "torch", "faiss"}
+    said = {line.split()[0]: line.split()[1] for line in done.stdout.splitlines()}
+    assert said.keys() >= {"nearwise", "numpy", "threads", "torch", "faiss"}
+    assert said["level"] in ("portable", "avx2", "avx512")
+
+
+def test_info_says_what_the_environment_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEARWISE_NUM_THREADS", "3")
+    monkeypatch.setenv("NEARWISE_SIMD", "portable")
+    said = {line.split()[0]: line.split()[1] for line in nearwise("info").stdout.splitlines()}
+    assert (said["threads"], said["level"]) == ("3", "portable")
+    monkeypatch.setenv("NEARWISE_SIMD", "sse9")
+    done = nearwise("info")
+    assert done.returncode == 1
+    assert done.stderr == 'nearwise: NEARWISE_SIMD must be portable, avx2 or avx512, got "sse9"\n'
 
 
 @pytest.mark.parametrize("arguments", [["nosuch"], ["info", "--nosuch"], ["info", "extra"]])

@@ -5,6 +5,7 @@ Importing this package needs and loads NumPy alone; torch and the other extras a
 
 from nearwise import distances
 from nearwise._core import __version__
+from nearwise.data import load_example
 from nearwise.neighbors import Neighbors, knn
 
-__all__ = ["Neighbors", "__version__", "distances", "knn"]
+__all__ = ["Neighbors", "__version__", "distances", "knn", "load_example"]

@@ -42,5 +42,10 @@ def topk(matrix: Rows, k: int, *, largest: bool, self_offset: int | None, thread
     return _core.topk(matrix.numpy(), k, largest=largest, self_offset=self_offset, threads=threads)
 
 
+def levels() -> tuple[str, list[str]]:
+    """Return the instruction set in use and all that this CPU has, from the least to the most."""
+    return _core.levels()
+
+
 def _distance(formula: Formula) -> _core.Distance:
     return _core.Distance(formula.kind, p=formula.p, power=formula.power, normalize=formula.normalize)

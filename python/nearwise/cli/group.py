@@ -14,6 +14,7 @@ from nearwise.cli import INTERRUPTED
 
 SUBCOMMANDS = {
     "info": "nearwise.cli.info",
+    "search": "nearwise.cli.search",
 }
 
 

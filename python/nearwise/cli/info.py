@@ -8,6 +8,10 @@ from importlib.metadata import PackageNotFoundError, version
 import click
 import numpy as np
 
+import nearwise
+from nearwise.backends import rust
+from nearwise.neighbors import checked_threads
+
 OPTIONAL = {
     "torch": "tensors, CUDA, embedding metrics, testers",
     "faiss": "FaissKNN, FaissKMeans",
@@ -22,13 +26,15 @@ OPTIONAL = {
 @click.command(short_help="Versions, instruction set, threads, optional packages.")
 def command() -> None:
     """Say which nearwise this is, how it will run here and which optional packages it has found."""
+    level, available = rust.levels()
     lines = {
-        "nearwise": _version("nearwise"),
+        "nearwise": nearwise.__version__,
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
         "numpy": np.__version__,
-        "threads": str(os.environ.get("NEARWISE_NUM_THREADS") or _available_threads()),
+        "level": f"{level} (of {', '.join(available)}; NEARWISE_SIMD lowers it)",
+        "threads": f"{checked_threads(None) or _available_threads()} (NEARWISE_NUM_THREADS sets it)",
     }
-    lines |= {f"{name}": f"{_installed(name)} ({use})" for name, use in OPTIONAL.items()}
+    lines |= {name: f"{_installed(name)} ({use})" for name, use in OPTIONAL.items()}
     width = max(map(len, lines))
     for name, text in lines.items():
         click.echo(f"{name:<{width}}  {text}")

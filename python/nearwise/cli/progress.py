@@ -37,3 +37,4 @@ def progress_bar(shown: bool | None, description: str) -> Iterator[Callable[[int
             bar.update(min(share, 1.0) - bar.n)
 
         yield report
+        report(1, 1)

@@ -1,6 +1,6 @@
 """A small set of real embeddings with labels, for examples and first steps."""
 
-from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -35,12 +35,12 @@ def load_example() -> Example:
 
     Examples
     --------
-    >>> from nearwise.data import load_example
-    >>> embeddings, labels = load_example()
+    >>> import nearwise
+    >>> embeddings, labels = nearwise.load_example()
     >>> embeddings.shape, embeddings.dtype.name
     ((1635, 384), 'float16')
     >>> str(labels[0])
     'fsspec'
     """
-    with (files(__name__) / "docstrings.npz").open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+    with np.load(Path(__file__).with_name("docstrings.npz"), allow_pickle=False) as arrays:
         return Example(arrays["embeddings"], arrays["labels"])

@@ -1,0 +1,109 @@
+"""`nearwise search`: exact nearest neighbours, files in, a file or lines out."""
+
+import sys
+import time
+from typing import Any, Literal
+
+import click
+import numpy as np
+import numpy.typing as npt
+
+import nearwise
+from nearwise.cli.mapped import released
+from nearwise.cli.progress import progress_bar
+from nearwise.cli.reading import Source, formats, read_rows
+from nearwise.cli.writing import check_target, write_neighbors
+
+DISTANCES = ["euclidean", "sqeuclidean", "cosine", "dot", "manhattan", "chebyshev", "snr"]
+LINES_AT_ONCE = 10_000
+WIDER = {"float16": ("float32", "float64"), "bfloat16": ("float32", "float64"), "float32": ("float64",)}
+
+
+@click.command(
+    short_help="The k nearest rows of a reference for every row of a query.",
+    epilog=f"Files that can be read: {' '.join(formats())}. FILE:NAME names one array of several; - is an .npy or .npz "
+    "on standard input.",
+)
+@click.argument("reference", required=False)
+@click.argument("query", required=False)
+@click.option("-k", "k", type=click.IntRange(min=1), default=10, show_default=True, help="Neighbours of each row.")
+@click.option("--distance", type=click.Choice(DISTANCES), default="euclidean", show_default=True)
+@click.option(
+    "-o", "--output", metavar="FILE", help=".npz, .parquet, .ivecs or .fvecs; lines on standard output if none."
+)
+@click.option("--threads", type=click.IntRange(min=1), help="Default: NEARWISE_NUM_THREADS, or all processors.")
+@click.option("--nan", "nan_policy", type=click.Choice(["raise", "last"]), default="raise", show_default=True,
+              help="Refuse NaN, or rank it after every number.")  # fmt: skip
+@click.option("--progress/--no-progress", default=None, help="A progress bar; by default on a terminal.")
+@click.option("-v", "--verbose", is_flag=True, help="Say on standard error what was searched and how long it took.")
+def command(
+    reference: str | None,
+    query: str | None,
+    k: int,
+    distance: str,
+    output: str | None,
+    threads: int | None,
+    nan_policy: Literal["raise", "last"],
+    progress: bool | None,
+    verbose: bool,
+) -> None:
+    """Find the K nearest rows of REFERENCE for every row of QUERY.
+
+    Without QUERY, every row of REFERENCE is searched for among the others; without REFERENCE too, the built-in
+    embeddings are. Standard output gets one line per neighbour: query row, rank, reference row, distance.
+
+    The .ivecs and .fvecs formats hold indices of 32 bits and distances of float32, and are written as a pair.
+    """
+    if output is not None:
+        check_target(output)
+    among, asked = _sources(reference, query)
+    start = time.perf_counter()
+    with progress_bar(progress, "searching") as report, released(among.file, asked.file):
+        found = nearwise.knn(
+            asked.rows,
+            among.rows,
+            k,
+            distance=distance,
+            ref_includes_query=query is None,
+            threads=threads,
+            nan_policy=nan_policy,
+            progress=report,
+        )
+    if verbose:
+        seconds = time.perf_counter() - start
+        shape = f"{len(asked.rows)} x {len(among.rows)} rows, {among.rows.shape[1]} features"
+        click.echo(f"{shape}, {among.rows.dtype.name}, {distance}, k = {k}: {seconds:.3f} s", err=True)
+    if output is None:
+        _print(found.distances, found.indices)
+    else:
+        written = write_neighbors(output, found.distances, found.indices)
+        if verbose:
+            click.echo(f"wrote {' and '.join(map(str, written))}", err=True)
+
+
+def _sources(reference: str | None, query: str | None) -> tuple[Source, Source]:
+    """Return what to search in and what for, the latter widened to the former's element type."""
+    if reference is None:
+        among = Source(nearwise.load_example().embeddings)
+        return among, among
+    if reference == query == "-":
+        raise ValueError("REFERENCE and QUERY cannot both be -")
+    among = read_rows(reference)
+    if query is None:
+        return among, among
+    asked = read_rows(query)
+    have, want = asked.rows.dtype, among.rows.dtype
+    if want.name in WIDER.get(have.name, ()):
+        return among, Source(asked.rows.astype(want))
+    return among, asked
+
+
+def _print(distances: npt.NDArray[Any], indices: npt.NDArray[Any]) -> None:
+    count, k = indices.shape
+    ranks = np.tile(np.arange(1, k + 1), min(count, LINES_AT_ONCE)).astype(str)
+    for start in range(0, count, LINES_AT_ONCE):
+        some = slice(start, start + LINES_AT_ONCE)
+        rows = np.repeat(np.arange(start, start + len(indices[some])), k).astype(str)
+        columns = (rows, ranks[: len(rows)], indices[some].ravel().astype(str), distances[some].ravel().astype(str))
+        sys.stdout.write("".join(f"{a}\t{b}\t{c}\t{d}\n" for a, b, c, d in zip(*columns, strict=True)))
+    sys.stdout.flush()
