@@ -13,6 +13,7 @@ mod metric;
 pub mod reference;
 pub mod refine;
 pub mod select;
+pub mod sweep;
 
 pub use distance::{Distance, Kind};
 pub use error::Error;
