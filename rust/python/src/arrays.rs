@@ -2,9 +2,10 @@
 
 use half::f16;
 use nearwise_core::matrix::{Rows, Values};
+use nearwise_core::sweep::Scores;
 use numpy::{IntoPyArray, PyArray2};
-use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray2};
-use pyo3::exceptions::PyTypeError;
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 /// A borrowed two-dimensional array in one of the element formats.
@@ -50,6 +51,68 @@ impl RowsArg<'_> {
             Self::F64(array) => Rows::F64(array.as_array()),
         }
     }
+}
+
+/// A borrowed, contiguous one-dimensional array of scores in one of the element formats.
+#[derive(Debug)]
+pub(crate) enum ScoresArg<'py> {
+    F16(PyReadonlyArray1<'py, f16>),
+    Bf16(PyReadonlyArray1<'py, u16>),
+    F32(PyReadonlyArray1<'py, f32>),
+    F64(PyReadonlyArray1<'py, f64>),
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for ScoresArg<'py> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(array) = object.extract() {
+            return Ok(Self::F32(array));
+        }
+        if let Ok(array) = object.extract() {
+            return Ok(Self::F64(array));
+        }
+        if let Ok(array) = object.extract() {
+            return Ok(Self::F16(array));
+        }
+        if let Ok(array) = object.extract() {
+            return Ok(Self::Bf16(array));
+        }
+        Err(PyTypeError::new_err(
+            "expected a one-dimensional float16, float32, float64 or (for bfloat16) uint16 array",
+        ))
+    }
+}
+
+impl ScoresArg<'_> {
+    /// The array as the core sees it.
+    pub(crate) fn scores(&self) -> PyResult<Scores<'_>> {
+        let scores = match self {
+            Self::F16(array) => array.as_slice().map(Scores::F16),
+            Self::Bf16(array) => array.as_slice().map(Scores::Bf16),
+            Self::F32(array) => array.as_slice().map(Scores::F32),
+            Self::F64(array) => array.as_slice().map(Scores::F64),
+        };
+        scores.map_err(|_| PyValueError::new_err("scores must be contiguous"))
+    }
+}
+
+/// A borrowed, contiguous one-dimensional array of labels: the bytes of booleans, since a stray byte is no `bool`.
+#[derive(Debug, FromPyObject)]
+pub(crate) struct LabelsArg<'py>(PyReadonlyArray1<'py, u8>);
+
+impl LabelsArg<'_> {
+    /// The bytes.
+    pub(crate) fn bytes(&self) -> PyResult<&[u8]> {
+        self.0
+            .as_slice()
+            .map_err(|_| PyValueError::new_err("labels must be contiguous"))
+    }
+}
+
+/// Numbers as a one-dimensional float64 array.
+pub(crate) fn floats_to_numpy(py: Python<'_>, values: Vec<f64>) -> Bound<'_, PyAny> {
+    values.into_pyarray(py).into_any()
 }
 
 /// Row-major values as a NumPy array of `rows` rows.

@@ -118,7 +118,7 @@ fn pairwise<'py>(
 /// Runs `work` without the interpreter lock; its poll function takes it back to look for signals and report progress.
 ///
 /// An exception raised there (Ctrl-C, or from `progress`) stops the work and is the one that the caller sees.
-fn interruptible<T: Send>(
+pub(crate) fn interruptible<T: Send>(
     py: Python<'_>,
     progress: Option<Py<PyAny>>,
     work: impl FnOnce(knn::Poll<'_>) -> nearwise_core::error::Result<T> + Send,

@@ -4,6 +4,7 @@ mod arrays;
 mod error;
 mod knn;
 mod machine;
+mod sweep;
 mod topk;
 
 use pyo3::prelude::*;
@@ -14,5 +15,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     machine::register(module)?;
     knn::register(module)?;
+    sweep::register(module)?;
     topk::register(module)
 }
