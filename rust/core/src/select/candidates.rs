@@ -1,0 +1,255 @@
+//! Pairs of one query that may be among its `k` nearest.
+//!
+//! A candidate is known by bounds on its key until it is refined. The buffer holds more than `k` of them and, when
+//! full, does the cheapest thing that makes room:
+//!
+//! 1. the k-th smallest *upper* bound is a threshold, since k pairs are no farther; what lies above it goes;
+//! 2. the k smallest lower bounds are refined, which tightens those upper bounds, and 1 is repeated;
+//! 3. everything is refined, and the k first by (value, index) stay.
+//!
+//! Thresholds are inclusive and widened to every key that rounds to the same returned value: a tie with a smaller
+//! index must not be lost. With the float32 filter step 1 nearly always suffices, so almost nothing is refined
+//! before the end; there candidates are refined in order of their lower bounds until those exceed the k-th value.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use super::Score;
+
+/// Candidates looked ahead when refining.
+const AHEAD: usize = 4;
+
+/// A pair by its bounds; they are equal once the key is known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Candidate {
+    /// What the key is at least.
+    pub lower: f64,
+    /// What the key is at most.
+    pub upper: f64,
+    /// Row of the reference.
+    pub row: u64,
+}
+
+impl Candidate {
+    /// A candidate whose key is known.
+    #[must_use]
+    pub fn exact(key: f64, row: u64) -> Self {
+        Self { lower: key, upper: key, row }
+    }
+
+    #[expect(clippy::float_cmp, reason = "equal bounds are how a known key is marked")]
+    fn is_exact(&self) -> bool {
+        self.lower == self.upper
+    }
+}
+
+/// A value in the order of the result: by rank, then by row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ranked {
+    /// Returned value, negated where larger is nearer.
+    pub rank: f64,
+    /// Row of the reference.
+    pub row: u64,
+}
+
+impl Eq for Ranked {}
+
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Ranked {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Ranks are no NaN and −0 was added to +0, so the total order is the numbers' own.
+        self.rank.total_cmp(&other.rank).then(self.row.cmp(&other.row))
+    }
+}
+
+/// The candidates of one query.
+#[derive(Debug, Clone)]
+pub struct Candidates {
+    k: usize,
+    room: usize,
+    list: Vec<Candidate>,
+    threshold: f64,
+    refined: u64,
+}
+
+impl Candidates {
+    /// An empty buffer for `k` neighbours that shrinks when `room` candidates are in it.
+    #[must_use]
+    pub fn new(k: usize, room: usize) -> Self {
+        assert!(room > k, "a buffer has room for more than k candidates");
+        Self { k, room, list: Vec::new(), threshold: f64::INFINITY, refined: 0 }
+    }
+
+    /// Pairs whose key is above this are not among the nearest.
+    #[must_use]
+    pub fn threshold(&self) -> f64 {
+        self.threshold
+    }
+
+    /// How many keys were computed.
+    #[must_use]
+    pub fn refined(&self) -> u64 {
+        self.refined
+    }
+
+    /// What is in the buffer, in no order.
+    #[must_use]
+    pub fn list(&self) -> &[Candidate] {
+        &self.list
+    }
+
+    /// Starts over with what another buffer of the same `k` held.
+    pub fn restart(&mut self, list: &[Candidate], threshold: f64) {
+        self.list.clear();
+        self.list.extend_from_slice(list);
+        self.threshold = threshold;
+        self.refined = 0;
+    }
+
+    /// Lowers the threshold to one that was found elsewhere for the same query.
+    pub fn lower_threshold(&mut self, threshold: f64) {
+        self.threshold = self.threshold.min(threshold);
+    }
+
+    /// Adds a candidate unless it lies above the threshold. Returns whether the threshold has changed.
+    #[inline]
+    pub fn push(&mut self, candidate: Candidate, score: &mut impl Score) -> bool {
+        // NaN lies above every threshold: it never comes before a number.
+        if !(candidate.lower <= self.threshold) {
+            return false;
+        }
+        self.list.push(candidate);
+        if self.list.len() < self.room {
+            return false;
+        }
+        let before = self.threshold;
+        let target = self.k + (self.room - self.k) / 2;
+        self.shrink_to(target, score);
+        self.threshold < before
+    }
+
+    /// Leaves at most `target` candidates, which must be at least `k`.
+    #[inline(never)]
+    pub fn shrink_to(&mut self, target: usize, score: &mut impl Score) {
+        self.drop_by_upper(score);
+        if self.list.len() <= target {
+            return;
+        }
+        if self.list.iter().any(|c| !c.is_exact()) {
+            self.refine_nearest(score);
+            self.drop_by_upper(score);
+            if self.list.len() <= target {
+                return;
+            }
+        }
+        self.refine_all(score);
+        self.keep_nearest(score);
+    }
+
+    fn drop_by_upper(&mut self, score: &impl Score) {
+        if self.list.len() < self.k {
+            return;
+        }
+        let (_, kth, _) = self.list.select_nth_unstable_by(self.k - 1, |a, b| a.upper.total_cmp(&b.upper));
+        let upper = kth.upper;
+        if upper < f64::INFINITY {
+            self.threshold = self.threshold.min(score.widest(score.rank(upper)));
+            let threshold = self.threshold;
+            self.list.retain(|c| c.lower <= threshold);
+        }
+    }
+
+    fn refine_nearest(&mut self, score: &mut impl Score) {
+        if self.list.len() > self.k {
+            self.list.select_nth_unstable_by(self.k - 1, |a, b| a.lower.total_cmp(&b.lower));
+        }
+        let nearest = self.k.min(self.list.len());
+        self.refine(nearest, score);
+    }
+
+    fn refine_all(&mut self, score: &mut impl Score) {
+        self.refine(self.list.len(), score);
+    }
+
+    /// Refines the first `n` candidates; those without a number go.
+    fn refine(&mut self, n: usize, score: &mut impl Score) {
+        let mut any_nan = false;
+        for i in 0..n {
+            if let Some(next) = self.list.get(i + AHEAD).filter(|c| !c.is_exact()) {
+                score.prefetch(next.row);
+            }
+            let candidate = &mut self.list[i];
+            if !candidate.is_exact() {
+                let key = score.key(candidate.row);
+                self.refined += 1;
+                *candidate = Candidate::exact(key, candidate.row);
+                any_nan |= key.is_nan();
+            }
+        }
+        if any_nan {
+            self.list.retain(|c| !c.lower.is_nan());
+        }
+    }
+
+    /// Of candidates that are all exact, keeps the first `k`.
+    fn keep_nearest(&mut self, score: &impl Score) {
+        if self.list.len() < self.k {
+            return;
+        }
+        let order = |a: &Candidate, b: &Candidate| ranked(score, a).cmp(&ranked(score, b));
+        self.list.select_nth_unstable_by(self.k - 1, order);
+        self.list.truncate(self.k);
+        self.threshold = self.threshold.min(score.widest(score.rank(self.list[self.k - 1].lower)));
+    }
+
+    /// The first `k` by (value, index), fewer if fewer have a number. Empties the buffer.
+    pub fn finish(&mut self, score: &mut impl Score) -> Vec<Ranked> {
+        self.drop_by_upper(score);
+        self.list.sort_unstable_by(|a, b| a.lower.total_cmp(&b.lower));
+        let mut nearest: BinaryHeap<Ranked> = BinaryHeap::with_capacity(self.k + 1);
+        for i in 0..self.list.len() {
+            let candidate = self.list[i];
+            if candidate.lower > self.threshold {
+                break;
+            }
+            if let Some(next) = self.list.get(i + AHEAD).filter(|c| !c.is_exact()) {
+                score.prefetch(next.row);
+            }
+            let key = if candidate.is_exact() {
+                candidate.lower
+            } else {
+                self.refined += 1;
+                score.key(candidate.row)
+            };
+            let found = Ranked { rank: score.rank(key), row: candidate.row };
+            if found.rank.is_nan() {
+                continue;
+            }
+            if nearest.len() < self.k {
+                nearest.push(found);
+                if nearest.len() < self.k {
+                    continue;
+                }
+            } else if nearest.peek().is_some_and(|last| found < *last) {
+                nearest.pop();
+                nearest.push(found);
+            } else {
+                continue;
+            }
+            if let Some(last) = nearest.peek() {
+                self.threshold = self.threshold.min(score.widest(last.rank));
+            }
+        }
+        self.list.clear();
+        nearest.into_sorted_vec()
+    }
+}
+
+fn ranked(score: &impl Score, candidate: &Candidate) -> Ranked {
+    Ranked { rank: score.rank(candidate.lower), row: candidate.row }
+}
