@@ -6,10 +6,12 @@
 
 pub mod distance;
 pub mod error;
+pub mod filter;
 pub mod isa;
 pub mod knn;
 pub mod matrix;
 mod metric;
+mod parallel;
 pub mod reference;
 pub mod refine;
 pub mod select;

@@ -4,6 +4,7 @@
 //! cheap beside what a phase of a search does, and small work stays on the calling thread. While workers run, the
 //! calling thread wakes to ask whether to go on; after a no the workers stop at their next item.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,51 +17,50 @@ use crate::knn::Poll;
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// How far a call has come, and whether it is to stop.
-pub struct Watch<'a> {
+pub(crate) struct Watch<'a> {
     poll: Option<Poll<'a>>,
-    progress: Progress,
-    last: Mutex<Instant>,
+    progress: &'a Progress,
+    last: Cell<Instant>,
 }
 
 /// The part of a [`Watch`] that workers see.
 #[derive(Debug)]
-pub struct Progress {
+pub(crate) struct Progress {
     total: u64,
     done: AtomicU64,
     stop: AtomicBool,
 }
 
 impl Progress {
+    /// Of `total` units of work, none is done.
+    #[must_use]
+    pub(crate) fn new(total: u64) -> Self {
+        Self { total, done: AtomicU64::new(0), stop: AtomicBool::new(false) }
+    }
+
     /// Adds to the work that is done.
-    pub fn add(&self, work: u64) {
+    pub(crate) fn add(&self, work: u64) {
         self.done.fetch_add(work, Ordering::Relaxed);
     }
 
     /// Whether to stop.
     #[inline]
-    pub fn stopped(&self) -> bool {
+    pub(crate) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
 
 impl std::fmt::Debug for Watch<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watch").field("progress", &self.progress).finish_non_exhaustive()
+        f.debug_struct("Watch").field("progress", self.progress).finish_non_exhaustive()
     }
 }
 
 impl<'a> Watch<'a> {
-    /// A watch over `total` units of work.
+    /// A watch over `progress` that asks `poll`.
     #[must_use]
-    pub fn new(poll: Option<Poll<'a>>, total: u64) -> Self {
-        let progress = Progress { total, done: AtomicU64::new(0), stop: AtomicBool::new(false) };
-        Self { poll, progress, last: Mutex::new(Instant::now()) }
-    }
-
-    /// What workers report to.
-    #[must_use]
-    pub fn progress(&self) -> &Progress {
-        &self.progress
+    pub(crate) fn new(poll: Option<Poll<'a>>, progress: &'a Progress) -> Self {
+        Self { poll, progress, last: Cell::new(Instant::now()) }
     }
 
     fn ask(&self) {
@@ -72,13 +72,10 @@ impl<'a> Watch<'a> {
     }
 
     /// Asks if the last time is long ago.
-    pub fn ask_in_time(&self) {
-        if self.poll.is_some() {
-            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-            if last.elapsed() >= INTERVAL {
-                self.ask();
-                *last = Instant::now();
-            }
+    pub(crate) fn ask_in_time(&self) {
+        if self.poll.is_some() && self.last.get().elapsed() >= INTERVAL {
+            self.ask();
+            self.last.set(Instant::now());
         }
     }
 
@@ -86,7 +83,7 @@ impl<'a> Watch<'a> {
     ///
     /// # Errors
     /// [`Error::Interrupted`] if the answer is no.
-    pub fn finish(&self) -> Result<()> {
+    pub(crate) fn finish(&self) -> Result<()> {
         self.progress.done.store(self.progress.total, Ordering::Relaxed);
         self.check()
     }
@@ -101,7 +98,7 @@ impl<'a> Watch<'a> {
 ///
 /// # Errors
 /// [`Error::Interrupted`] once the watch says stop; items may be left undone then.
-pub fn for_each<T: Send, W>(
+pub(crate) fn for_each<T: Send, W>(
     threads: usize,
     items: Vec<T>,
     watch: &Watch<'_>,
@@ -109,7 +106,7 @@ pub fn for_each<T: Send, W>(
     work: impl Fn(&mut W, T) + Sync,
 ) -> Result<()> {
     let threads = threads.min(items.len());
-    let progress = watch.progress();
+    let progress = watch.progress;
     if threads <= 1 {
         let mut state = worker();
         for item in items {

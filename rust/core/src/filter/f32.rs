@@ -29,7 +29,9 @@
 use super::form::{Fate, Form, Operand, Shape, padded, widen_into};
 use super::terms::{Term, amount};
 use super::{Exceptions, Filter, Hit};
-use crate::isa::Simd;
+#[cfg(target_arch = "x86_64")]
+use crate::isa::{Avx2, Avx512};
+use crate::isa::{Model, Simd};
 use crate::matrix::Rows;
 
 /// Features whose slices of a panel stay in the first-level cache together with a tile.
@@ -388,10 +390,7 @@ impl<S: Simd, const R: usize, const V: usize, const P: usize> Filter for F32<'_,
         }
     }
 
-    fn pieces<'b>(&self, chunk: &'b mut Chunk, rows: usize, panels: usize) -> Vec<Piece<'b>>
-    where
-        Self: 'b,
-    {
+    fn pieces<'b>(&self, chunk: &'b mut Chunk, rows: usize, panels: usize) -> Vec<Piece<'b>> {
         chunk.rows = rows;
         let all = rows.div_ceil(P);
         let size = P * self.features;
@@ -486,6 +485,38 @@ impl<S: Simd, const R: usize, const V: usize, const P: usize> Filter for F32<'_,
             }
         }
     }
+}
+
+/// An instruction set with the tile that fits its registers.
+pub trait Tiled: Simd {
+    /// The float32 filter on this instruction set.
+    type Float32<'a>: Filter;
+
+    /// The float32 filter for `form`.
+    fn f32_filter(self, form: &Form) -> Self::Float32<'_>;
+}
+
+/// Queries, registers and references of each instruction set's tile.
+macro_rules! tiled {
+    ($($simd:ty: $rows:literal, $registers:literal, $panel:literal;)*) => {$(
+        impl Tiled for $simd {
+            type Float32<'a> = F32<'a, Self, $rows, $registers, $panel>;
+
+            fn f32_filter(self, form: &Form) -> Self::Float32<'_> {
+                F32::new(self, form)
+            }
+        }
+    )*};
+}
+tiled! {
+    Model<4, false>: 4, 2, 8;
+    Model<8, true>: 6, 2, 16;
+    Model<16, true>: 12, 2, 32;
+}
+#[cfg(target_arch = "x86_64")]
+tiled! {
+    Avx2: 6, 2, 16;
+    Avx512: 12, 2, 32;
 }
 
 /// What is done for each feature, and with the result.

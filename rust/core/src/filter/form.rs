@@ -40,7 +40,7 @@ const SAMPLE: usize = 256;
 const LARGEST_NORM: f64 = (1_u64 << 40) as f64;
 
 /// Finite float64 rows with a larger sum of squares are refused.
-const LARGEST_SQUARE: f64 = 1e306;
+pub(crate) const LARGEST_SQUARE: f64 = 1e306;
 
 /// No less than the square root of a square that underflows.
 const SQUARE_ROOT_OF_LOST: f64 = f64::from_bits((1023 - 536) << 52);
@@ -112,16 +112,22 @@ enum RowForm {
 }
 
 impl Form {
+    /// The expression of the keys of `distance`, if it has a filter.
+    #[must_use]
+    pub fn possible(distance: &Distance) -> Option<Shape> {
+        match distance.kind {
+            Kind::Lp(2.0) | Kind::Snr => Some(Shape::Squares),
+            Kind::Lp(1.0) => Some(Shape::Absolute),
+            Kind::Lp(f64::INFINITY) => Some(Shape::Largest),
+            Kind::Lp(_) => None,
+            Kind::Dot | Kind::Cosine => Some(Shape::Products),
+        }
+    }
+
     /// The form of `distance`, fitted to a sample of `reference`; none if the distance has no filter.
     #[must_use]
     pub fn fit(distance: &Distance, reference: Rows<'_>) -> Option<Self> {
-        let shape = match distance.kind {
-            Kind::Lp(2.0) | Kind::Snr => Shape::Squares,
-            Kind::Lp(1.0) => Shape::Absolute,
-            Kind::Lp(f64::INFINITY) => Shape::Largest,
-            Kind::Lp(_) => return None,
-            Kind::Dot | Kind::Cosine => Shape::Products,
-        };
+        let shape = Self::possible(distance)?;
         let row = match (distance.kind, distance.normalize) {
             (Kind::Cosine, _) => RowForm::Unit,
             (Kind::Snr, p) => RowForm::Deviation(p),

@@ -1,7 +1,21 @@
 //! The search: validate, plan, run.
 
+mod check;
+mod direct;
+mod filtered;
+mod plan;
+mod run;
+mod score;
+mod sorted;
+mod task;
+#[cfg(test)]
+mod tests;
+
+pub use plan::Method;
+
 use crate::distance::Distance;
 use crate::error::{Error, Result};
+use crate::isa::{Level, float_env};
 use crate::matrix::{Rows, Values};
 use crate::reference;
 
@@ -29,6 +43,12 @@ pub struct Options<'a> {
     pub threads: usize,
     /// Query rows per block; 0 lets the plan decide.
     pub batch: usize,
+    /// Reference rows that are packed at once; 0 lets the plan decide.
+    pub chunk: usize,
+    /// How to find the neighbours.
+    pub method: Method,
+    /// The instruction set; none means the best one, or what `NEARWISE_SIMD` says.
+    pub level: Option<Level>,
     /// Asked about every 50 ms.
     pub poll: Option<Poll<'a>>,
 }
@@ -40,6 +60,9 @@ impl std::fmt::Debug for Options<'_> {
             .field("nan", &self.nan)
             .field("threads", &self.threads)
             .field("batch", &self.batch)
+            .field("chunk", &self.chunk)
+            .field("method", &self.method)
+            .field("level", &self.level)
             .finish_non_exhaustive()
     }
 }
@@ -51,6 +74,19 @@ pub struct Neighbors {
     pub distances: Values,
     /// Reference rows.
     pub indices: Vec<i64>,
+    /// How they were found.
+    pub stats: Stats,
+}
+
+/// How a search went; no part of the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stats {
+    /// Exact values that were computed for pairs that a filter let pass; may vary with the number of threads.
+    pub refined: u64,
+    /// The method that was used.
+    pub method: Method,
+    /// The instruction set that was used.
+    pub level: Level,
 }
 
 /// The `k` nearest reference rows of every query row.
@@ -62,23 +98,20 @@ pub fn search<'a>(
     reference: Rows<'a>,
     k: usize,
     distance: &Distance,
-    options: &Options<'_>,
+    options: &Options<'a>,
 ) -> Result<Neighbors> {
+    let _env = float_env();
     validate(query, reference, k, options)?;
-    let rows = reference::neighbors(distance, query, reference, k, options.exclude_self);
-    #[expect(clippy::cast_possible_wrap, reason = "row numbers are below 2^63")]
-    let indices = rows.iter().flatten().map(|&(_, j)| j as i64).collect();
-    let values = rows.iter().flatten().map(|&(v, _)| v);
-    let distances = if query.dtype().returns_f64() {
-        Values::F64(values.collect())
-    } else {
-        #[expect(clippy::cast_possible_truncation, reason = "the value is already rounded to float32")]
-        Values::F32(values.map(|v| v as f32).collect())
+    let level = match options.level {
+        Some(level) => level,
+        None => Level::chosen()?,
     };
-    Ok(Neighbors { distances, indices })
+    crate::dispatch!(level, simd => crate::with_format!(reference, F, view => {
+        run::search::<_, F>(simd, (query, reference), view, k, distance, options)
+    }))
 }
 
-fn validate<'a>(query: Rows<'a>, reference: Rows<'a>, k: usize, options: &Options<'_>) -> Result<()> {
+fn validate(query: Rows<'_>, reference: Rows<'_>, k: usize, options: &Options<'_>) -> Result<()> {
     check_sides(query, reference)?;
     if reference.is_empty() {
         return Err(Error::EmptyReference);
@@ -96,13 +129,6 @@ fn validate<'a>(query: Rows<'a>, reference: Rows<'a>, k: usize, options: &Option
             available,
             without_self: options.exclude_self,
         });
-    }
-    if options.nan == NanPolicy::Raise {
-        for (argument, rows) in [("query", query), ("reference", reference)] {
-            if let Some(row) = (0..rows.len()).find(|&i| rows.widened(i).iter().any(|x| x.is_nan())) {
-                return Err(Error::NanRow { argument, row });
-            }
-        }
     }
     Ok(())
 }

@@ -111,8 +111,9 @@ impl Candidates {
         self.refined = 0;
     }
 
-    /// Lowers the threshold to one that was found elsewhere for the same query.
-    pub fn lower_threshold(&mut self, threshold: f64) {
+    /// Adds what another buffer for the same query held.
+    pub fn join(&mut self, list: &[Candidate], threshold: f64) {
+        self.list.extend_from_slice(list);
         self.threshold = self.threshold.min(threshold);
     }
 
@@ -147,6 +148,15 @@ impl Candidates {
                 return;
             }
         }
+        self.refine_all(score);
+        self.keep_nearest(score);
+    }
+
+    /// Refines everything that can still win and leaves the first `k`.
+    pub fn settle(&mut self, score: &mut impl Score) {
+        self.drop_by_upper(score);
+        self.refine_nearest(score);
+        self.drop_by_upper(score);
         self.refine_all(score);
         self.keep_nearest(score);
     }

@@ -1,0 +1,183 @@
+//! The search with a filter.
+//!
+//! ```text
+//! for each chunk of references:               packed, about 32 MB
+//!     for each block of queries:              a job; packed, stays in the second-level cache
+//!         for each panel of the chunk:        stays in the first-level cache
+//!             tiles → hits → candidates       thresholds fall
+//! refine and rank what is left
+//! ```
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::plan::room;
+use super::run::{Bench, Refusals, Search, keep};
+use super::task::{Output, Task, share};
+use crate::error::Result;
+use crate::filter::f32::Tiled;
+use crate::filter::{Filter, Hit};
+use crate::matrix::Format;
+use crate::parallel::{Watch, for_each};
+use crate::select::{Candidate, Candidates, Score};
+
+/// Panels that one worker packs at a time.
+const PACKED_TOGETHER: usize = 16;
+
+/// Searches with `filter` and writes the result.
+pub(super) fn run<S: Tiled, F: Format, L: Filter>(
+    search: &Search<'_, S, F>,
+    watch: &Watch<'_>,
+    filter: &L,
+    output: &mut Output,
+) -> Result<()> {
+    let plan = &search.plan;
+    let n = search.reference.len();
+    let rows = plan.chunk.next_multiple_of(filter.panel_rows()).min(n);
+    let mut chunk = filter.chunk(rows);
+    let mut tasks: Vec<Task<L::Block>> = search.new_tasks();
+    // Thresholds of all parts of a query, as bits: no part need look farther than another found.
+    let shared: Vec<AtomicU64> = (0..if plan.parts > 1 { search.query.len() } else { 0 })
+        .map(|_| AtomicU64::new(f64::INFINITY.to_bits()))
+        .collect();
+    for start in (0..n).step_by(rows) {
+        let len = rows.min(n - start);
+        pack(search, watch, filter, &mut chunk, start, len)?;
+        let items: Vec<_> = tasks.iter_mut().collect();
+        for_each(
+            plan.threads,
+            items,
+            watch,
+            || Worker::new(search, filter),
+            |worker, task| worker.scan(task, &chunk, start, len, &shared),
+        )?;
+    }
+    drop(chunk);
+    search.finish(watch, tasks, output)
+}
+
+fn pack<S: Tiled, F: Format, L: Filter>(
+    search: &Search<'_, S, F>,
+    watch: &Watch<'_>,
+    filter: &L,
+    chunk: &mut L::Chunk,
+    start: usize,
+    len: usize,
+) -> Result<()> {
+    let refusals = Refusals::default();
+    let rows_together = PACKED_TOGETHER * filter.panel_rows();
+    let pieces: Vec<_> = filter.pieces(chunk, len, PACKED_TOGETHER).into_iter().enumerate().collect();
+    let threads = if len * search.reference.features() < 1 << 18 { 1 } else { search.plan.threads };
+    for_each(
+        threads,
+        pieces,
+        watch,
+        || (),
+        |(), (i, mut piece)| {
+            let from = i * rows_together;
+            let to = (from + rows_together).min(len);
+            let refused = filter.pack(&mut piece, search.reference.slice(start + from, start + to), &[]);
+            if refused.nan.is_some() || refused.large.is_some() {
+                refusals.note(refused, from);
+            }
+        },
+    )?;
+    search.refuse("reference", refusals.found(), start)
+}
+
+/// What a thread needs to scan blocks.
+struct Worker<'a, 's, 'f, S, F: Format, L: Filter> {
+    search: &'s Search<'a, S, F>,
+    filter: &'f L,
+    bench: Bench<'a, 's, S, F>,
+    /// For queries that are packed anew each time.
+    packed: Option<L::Block>,
+    candidates: Vec<Candidates>,
+    hits: Vec<Hit>,
+}
+
+impl<'a, 's, 'f, S: Tiled, F: Format, L: Filter> Worker<'a, 's, 'f, S, F, L> {
+    fn new(search: &'s Search<'a, S, F>, filter: &'f L) -> Self {
+        Self { search, filter, bench: Bench::new(search), packed: None, candidates: Vec::new(), hits: Vec::new() }
+    }
+
+    /// Takes the block of `task` over its part of a chunk.
+    fn scan(&mut self, task: &mut Task<L::Block>, chunk: &L::Chunk, start: usize, len: usize, shared: &[AtomicU64]) {
+        let (search, filter) = (self.search, self.filter);
+        self.bench.restart(task.first, task.len);
+        let fresh = Candidates::new(search.k, room(search.k));
+        self.candidates.resize(task.len.max(self.candidates.len()), fresh);
+        let block = block_of(search, filter, &mut task.packed, &mut self.packed, task.first, task.len);
+        for (query, (candidates, kept)) in self.candidates.iter_mut().zip(&task.kept).enumerate() {
+            let mut threshold = kept.threshold;
+            if let Some(shared) = shared.get(task.first + query) {
+                threshold = threshold.min(f64::from_bits(shared.load(Ordering::Relaxed)));
+            }
+            candidates.restart(&kept.list, threshold);
+            filter.set_threshold(block, query, threshold);
+        }
+        let unit = filter.panel_rows();
+        let rows = share(len, task.part, search.plan.parts, unit);
+        let panels = rows.start / unit..rows.end.div_ceil(unit);
+        for panel in panels {
+            if search.progress.stopped() {
+                return;
+            }
+            self.hits.clear();
+            filter.scan(block, chunk, panel, &mut self.hits);
+            for hit in &self.hits {
+                let query = hit.query as usize;
+                let row = (start + hit.row as usize) as u64;
+                if search.own(task.first + query) == Some(row) {
+                    continue;
+                }
+                let candidates = &mut self.candidates[query];
+                if !(hit.lower <= candidates.threshold()) {
+                    continue;
+                }
+                let candidate = Candidate { lower: hit.lower, upper: hit.upper, row };
+                if candidates.push(candidate, &mut self.bench.scorer(query)) {
+                    filter.set_threshold(block, query, candidates.threshold());
+                }
+            }
+        }
+        for query in (0..task.len).filter(|&query| !filter.usable(block, query)) {
+            let own = search.own(task.first + query);
+            let mut scorer = self.bench.scorer(query);
+            for row in rows.clone().map(|row| (start + row) as u64).filter(|&row| own != Some(row)) {
+                let candidate = Candidate::exact(scorer.key(row), row);
+                self.candidates[query].push(candidate, &mut scorer);
+            }
+        }
+        keep(search, &mut self.bench, &mut self.candidates[..task.len], &mut task.kept);
+        for (query, kept) in task.kept.iter().enumerate() {
+            if let Some(shared) = shared.get(task.first + query) {
+                // Bits of non-negative numbers are ordered as they are; of others, this only tightens less.
+                let better = |old| (kept.threshold < f64::from_bits(old)).then(|| kept.threshold.to_bits());
+                let _ = shared.fetch_update(Ordering::Relaxed, Ordering::Relaxed, better);
+            }
+        }
+        search.progress.add(task.len as u64 * rows.len() as u64);
+    }
+}
+
+/// The packed queries of a block: those that the task keeps, or those of the worker, packed now.
+fn block_of<'b, S: Tiled, F: Format, L: Filter>(
+    search: &Search<'_, S, F>,
+    filter: &L,
+    kept: &'b mut Option<L::Block>,
+    own: &'b mut Option<L::Block>,
+    first: usize,
+    len: usize,
+) -> &'b mut L::Block {
+    let rows = search.query.slice(first, first + len);
+    if search.plan.keep_packed {
+        return kept.get_or_insert_with(|| {
+            let mut block = filter.block(len);
+            filter.load(&mut block, rows);
+            block
+        });
+    }
+    let block = own.get_or_insert_with(|| filter.block(search.plan.block));
+    filter.load(block, rows);
+    block
+}

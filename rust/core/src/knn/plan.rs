@@ -1,0 +1,235 @@
+//! How a search is carried out: a pure function of its shape.
+
+use crate::filter::f32::MOST_FEATURES;
+
+/// What decides how to search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Work {
+    /// Query rows.
+    pub(super) queries: usize,
+    /// Reference rows.
+    pub(super) references: usize,
+    /// Features of either.
+    pub(super) features: usize,
+    /// Neighbours asked for.
+    pub(super) k: usize,
+    /// Whether the distance has a filter.
+    pub(super) filterable: bool,
+    /// Worker threads that may be used.
+    pub(super) threads: usize,
+    /// Bytes of a stored reference row.
+    pub(super) row_bytes: usize,
+}
+
+/// Ways to search; all give the same bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Method {
+    /// Whatever is fastest.
+    #[default]
+    Auto,
+    /// The float32 filter.
+    F32,
+    /// The 8-bit filter.
+    I8,
+    /// The exact value of every pair.
+    Direct,
+}
+
+impl Method {
+    /// The name that users know.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::F32 => "f32",
+            Self::I8 => "i8",
+            Self::Direct => "direct",
+        }
+    }
+}
+
+/// How to search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Never [`Method::Auto`].
+    pub(super) method: Method,
+    /// Whether all values of a query are computed and sorted (with [`Method::Direct`]).
+    pub(super) sorted: bool,
+    /// Worker threads.
+    pub(super) threads: usize,
+    /// Queries per block.
+    pub(super) block: usize,
+    /// Parts that the references are split into, so that every thread has work.
+    pub(super) parts: usize,
+    /// References that are packed at once.
+    pub(super) chunk: usize,
+    /// Whether the packed queries of all blocks are kept from chunk to chunk.
+    pub(super) keep_packed: bool,
+    /// Whether candidates of a chunk are refined while it is at hand, and not at the end.
+    pub(super) settle: bool,
+}
+
+/// Multiply-adds below which a second thread does not pay.
+const SERIAL: u64 = 8_000_000;
+
+/// Queries from which packing the references pays.
+const FEWEST_TO_PACK: usize = 8;
+
+/// Bytes of a packed chunk.
+const CHUNK_BYTES: usize = 32 << 20;
+
+/// Bytes of packed queries that share the second-level cache with a panel.
+const BLOCK_BYTES: usize = 256 << 10;
+
+/// Queries of a block at most: their candidates are at hand too.
+const BLOCK_MOST: usize = 384;
+
+/// Bytes of packed queries that may be kept.
+const PACKED_BYTES: usize = 64 << 20;
+
+/// Reference bytes from which candidates are refined while their chunk is in memory.
+const SETTLE_BYTES: usize = 1 << 30;
+
+/// Bytes that sorting may take, for all threads.
+const SORT_BYTES: usize = 128 << 20;
+
+/// Bytes per reference and thread that sorting takes.
+const SORT_ROW: usize = 40;
+
+/// Bytes of candidates of a block.
+const CANDIDATE_BYTES: usize = 8 << 20;
+
+/// Bytes of one candidate.
+const CANDIDATE: usize = 24;
+
+impl Plan {
+    /// The plan for `work` by `method`, with blocks of `batch` queries and chunks of `chunk` references unless 0.
+    #[must_use]
+    pub(super) fn new(work: &Work, method: Method, batch: usize, chunk: usize) -> Self {
+        let multiplications = (work.queries as u64)
+            .saturating_mul(work.references as u64)
+            .saturating_mul(work.features as u64 + 8);
+        let threads = if multiplications < SERIAL { 1 } else { work.threads.max(1) };
+        let can_filter = work.filterable && (1..=MOST_FEATURES).contains(&work.features);
+        let method = match method {
+            Method::F32 | Method::I8 if can_filter => method,
+            Method::Auto if can_filter && pays_to_filter(work) => Method::F32,
+            _ => Method::Direct,
+        };
+        let sorted = method == Method::Direct
+            && work.k >= 32
+            && work.k >= work.references / 4
+            && work.references.saturating_mul(SORT_ROW * threads) <= SORT_BYTES;
+        let block = if batch > 0 { batch.min(work.queries.max(1)) } else { block(work, method, threads) };
+        let blocks = work.queries.div_ceil(block.max(1)).max(1);
+        let most_parts = (work.references / 2048).max(1);
+        let parts = if sorted || blocks >= 3 * threads || threads == 1 {
+            1
+        } else {
+            (4 * threads).div_ceil(blocks).min(most_parts)
+        };
+        let packed_row = 4 * (work.features + 2);
+        let chunk = if chunk > 0 { chunk } else { (CHUNK_BYTES / packed_row).max(256) };
+        Self {
+            method,
+            sorted,
+            threads,
+            block,
+            parts,
+            chunk: chunk.min(work.references),
+            keep_packed: work.queries.saturating_mul(packed_row) <= PACKED_BYTES,
+            settle: work.references.saturating_mul(work.row_bytes) > SETTLE_BYTES,
+        }
+    }
+}
+
+fn pays_to_filter(work: &Work) -> bool {
+    work.queries >= FEWEST_TO_PACK && work.references >= 64 && work.k < work.references / 4
+}
+
+fn block(work: &Work, method: Method, threads: usize) -> usize {
+    let by_cache = match method {
+        Method::Direct => 16,
+        _ => BLOCK_BYTES / (4 * work.features.max(1)),
+    };
+    let by_candidates = CANDIDATE_BYTES / (CANDIDATE * room(work.k));
+    let most = by_cache.min(by_candidates).clamp(1, BLOCK_MOST);
+    let share = work.queries.div_ceil(threads).max(1);
+    let even = if share > most { share.div_ceil(share.div_ceil(most)) } else { share };
+    // Whole tiles of six and of twelve rows.
+    if even >= 12 { even / 12 * 12 } else { even }
+}
+
+/// Candidates that a query's buffer holds while its block is searched.
+#[must_use]
+pub(super) fn room(k: usize) -> usize {
+    k + k.max(64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn work() -> Work {
+        Work {
+            queries: 10_000,
+            references: 100_000,
+            features: 512,
+            k: 10,
+            filterable: true,
+            threads: 2,
+            row_bytes: 2048,
+        }
+    }
+
+    #[test]
+    fn a_large_search_is_filtered_in_whole_tiles() {
+        let plan = Plan::new(&work(), Method::Auto, 0, 0);
+        assert_eq!(plan.method, Method::F32);
+        assert_eq!(plan.block % 12, 0);
+        assert_eq!(plan.parts, 1);
+        assert!(plan.chunk * 2056 <= CHUNK_BYTES, "a chunk has its size");
+    }
+
+    #[test]
+    fn few_queries_are_searched_directly_by_all_threads() {
+        let plan = Plan::new(&Work { queries: 1, ..work() }, Method::Auto, 0, 0);
+        assert_eq!(plan.method, Method::Direct);
+        assert!(plan.parts >= 2, "both threads have work");
+    }
+
+    #[test]
+    fn small_work_stays_on_the_calling_thread() {
+        let plan = Plan::new(&Work { queries: 1, references: 1000, ..work() }, Method::Auto, 0, 0);
+        assert_eq!((plan.threads, plan.parts), (1, 1));
+    }
+
+    #[test]
+    fn all_neighbours_are_sorted() {
+        let plan = Plan::new(&Work { queries: 2000, references: 20_000, features: 64, k: 20_000, ..work() }, Method::Auto, 0, 0);
+        assert!(plan.sorted, "by sorting");
+        let plan = Plan::new(&Work { references: 1 << 40, k: 1 << 40, ..work() }, Method::Auto, 0, 0);
+        assert!(!plan.sorted, "not in so much memory");
+    }
+
+    #[test]
+    fn a_distance_without_a_filter_is_searched_directly_whatever_is_asked() {
+        let plan = Plan::new(&Work { filterable: false, ..work() }, Method::F32, 0, 0);
+        assert_eq!(plan.method, Method::Direct);
+    }
+
+    #[test]
+    fn plans_exist_for_shapes_at_the_ends_of_the_range() {
+        for queries in [0, 1, usize::MAX] {
+            for references in [1, usize::MAX] {
+                for features in [0, 1, usize::MAX / 8] {
+                    for k in [1, usize::MAX / 64] {
+                        let work = Work { queries, references, features, k, ..work() };
+                        let plan = Plan::new(&work, Method::Auto, 0, 0);
+                        assert!(plan.block > 0 && plan.parts > 0 && plan.chunk > 0, "{work:?}: {plan:?}");
+                    }
+                }
+            }
+        }
+    }
+}

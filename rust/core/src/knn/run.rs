@@ -1,0 +1,259 @@
+//! One search on one instruction set and element format.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ndarray::ArrayView2;
+
+use super::check::{Refused, first_refused};
+use super::plan::{Method, Plan, room};
+use super::score::Scorer;
+use super::task::{Kept, Output, Task, tasks};
+use super::{NanPolicy, Neighbors, Options, Stats, direct, filtered, sorted};
+use crate::distance::{Distance, Kind};
+use crate::error::{Error, Result};
+use crate::filter::Form;
+use crate::filter::f32::Tiled;
+use crate::filter::form::widen_into;
+use crate::matrix::{Dtype, Format, Rows};
+use crate::parallel::{Progress, Watch, for_each};
+use crate::refine::{Exact, ExactQuery};
+use crate::select::Candidates;
+
+/// Everything that stays the same during a search.
+#[derive(Debug)]
+pub(super) struct Search<'a, S, F: Format> {
+    pub(super) simd: S,
+    pub(super) exact: Exact,
+    pub(super) query: Rows<'a>,
+    pub(super) reference: Rows<'a>,
+    pub(super) view: ArrayView2<'a, F::Stored>,
+    pub(super) k: usize,
+    pub(super) exclude_self: bool,
+    pub(super) nan: NanPolicy,
+    /// Whether finite rows can be too large for their squares.
+    pub(super) refuses_large: bool,
+    /// 1, or −1 where larger is nearer.
+    pub(super) sign: f64,
+    pub(super) plan: Plan,
+    pub(super) progress: Progress,
+    /// Keys that were computed.
+    pub(super) refined: AtomicU64,
+}
+
+/// The search, by the plan that fits.
+pub(super) fn search<'a, S: Tiled, F: Format>(
+    simd: S,
+    (query, reference): (Rows<'a>, Rows<'a>),
+    view: ArrayView2<'a, F::Stored>,
+    k: usize,
+    distance: &Distance,
+    options: &Options<'a>,
+) -> Result<Neighbors> {
+    let exact = Exact::new(distance, reference.dtype());
+    let form = if exact.filterable() && options.method != Method::Direct { Form::possible(distance) } else { None };
+    let work = super::plan::Work {
+        queries: query.len(),
+        references: reference.len(),
+        features: reference.features(),
+        k,
+        filterable: form.is_some(),
+        threads: threads(options.threads),
+        row_bytes: reference.features() * size_of::<F::Stored>(),
+    };
+    let plan = Plan::new(&work, options.method, options.batch, options.chunk);
+    let squares = matches!(distance.kind, Kind::Lp(2.0) | Kind::Dot | Kind::Cosine | Kind::Snr);
+    let search: Search<'_, S, F> = Search {
+        simd,
+        exact,
+        query,
+        reference,
+        view,
+        k,
+        exclude_self: options.exclude_self,
+        nan: options.nan,
+        refuses_large: F::DTYPE == Dtype::F64 && (squares || distance.normalize == Some(2.0)),
+        sign: if distance.is_inverted() { -1.0 } else { 1.0 },
+        plan,
+        progress: Progress::new((query.len() as u64).saturating_mul(reference.len() as u64)),
+        refined: AtomicU64::new(0),
+    };
+    let watch = Watch::new(options.poll, &search.progress);
+    search.refuse("query", first_refused(simd, query, search.refuses_large), 0)?;
+    let mut output = Output::new(query.len(), k, F::DTYPE.returns_f64());
+    if query.is_empty() {
+        // Nothing to do, but what is wrong with the reference is still said.
+        search.refuse("reference", first_refused(simd, reference, search.refuses_large), 0)?;
+    } else if plan.sorted {
+        sorted::run(&search, &watch, &mut output)?;
+    } else if plan.method == Method::Direct {
+        direct::run(&search, &watch, &mut output)?;
+    } else {
+        let form = Form::fit(distance, reference).expect("the plan knows that there is a form");
+        filtered::run(&search, &watch, &simd.f32_filter(&form), &mut output)?;
+    }
+    watch.finish()?;
+    let refined = search.refined.into_inner();
+    Ok(Neighbors {
+        distances: output.distances,
+        indices: output.indices,
+        stats: Stats { refined, method: plan.method, level: S::LEVEL },
+    })
+}
+
+fn threads(asked: usize) -> usize {
+    if asked > 0 { asked } else { std::thread::available_parallelism().map_or(1, usize::from) }
+}
+
+impl<S: Tiled, F: Format> Search<'_, S, F> {
+    /// An error for what was found in rows that begin at row `start`, if the call does not take it.
+    pub(super) fn refuse(&self, argument: &'static str, refused: Refused, start: usize) -> Result<()> {
+        if let (Some(row), NanPolicy::Raise) = (refused.nan, self.nan) {
+            return Err(Error::NanRow { argument, row: start + row });
+        }
+        match refused.large {
+            Some(row) => Err(Error::RowTooLarge { argument, row: start + row }),
+            None => Ok(()),
+        }
+    }
+
+    /// The query's own row, if it is no neighbour of itself.
+    pub(super) fn own(&self, query: usize) -> Option<u64> {
+        self.exclude_self.then_some(query as u64)
+    }
+
+    pub(super) fn new_tasks<B>(&self) -> Vec<Task<B>> {
+        tasks(self.query.len(), self.plan.block, self.plan.parts)
+    }
+
+    /// How many candidates of a query stay between chunks.
+    pub(super) fn most_kept(&self) -> usize {
+        /// Beyond two for each neighbour.
+        const SPARE_BYTES: usize = 64 << 20;
+        let spare = SPARE_BYTES / (24 * self.query.len().max(1));
+        2 * self.k + spare.min(64)
+    }
+
+    /// Ranks what the tasks have kept and writes it.
+    pub(super) fn finish<B: Send>(&self, watch: &Watch<'_>, mut tasks: Vec<Task<B>>, output: &mut Output) -> Result<()> {
+        let outputs = output.blocks(self.plan.block);
+        let items: Vec<_> = tasks.chunks_mut(self.plan.parts).zip(outputs).collect();
+        for_each(
+            self.plan.threads,
+            items,
+            watch,
+            || Bench::new(self),
+            |bench, (parts, mut output)| {
+                bench.restart(parts[0].first, parts[0].len);
+                for query in 0..parts[0].len {
+                    let mut candidates = Candidates::new(self.k, room(self.k));
+                    for part in parts.iter_mut() {
+                        let kept = &mut part.kept[query];
+                        candidates.join(&kept.list, kept.threshold);
+                        kept.list = Vec::new();
+                    }
+                    let first = parts[0].first;
+                    let nearest = candidates.finish(&mut bench.scorer(query));
+                    output.write(query, &nearest, self.sign, self.own(first + query));
+                    self.refined.fetch_add(candidates.refined(), Ordering::Relaxed);
+                }
+            },
+        )
+    }
+}
+
+/// What a worker needs for exact values of a block of queries.
+#[derive(Debug)]
+pub(super) struct Bench<'a, 's, S, F: Format> {
+    search: &'s Search<'a, S, F>,
+    queries: Vec<ExactQuery>,
+    ready: Vec<bool>,
+    first: usize,
+    widened: Vec<f64>,
+    gathered: Vec<F::Stored>,
+}
+
+impl<'a, 's, S: Tiled, F: Format> Bench<'a, 's, S, F> {
+    pub(super) fn new(search: &'s Search<'a, S, F>) -> Self {
+        Self {
+            search,
+            queries: Vec::new(),
+            ready: Vec::new(),
+            first: 0,
+            widened: vec![0.0; search.query.features()],
+            gathered: Vec::new(),
+        }
+    }
+
+    /// Turns to the `len` queries from `first` on.
+    pub(super) fn restart(&mut self, first: usize, len: usize) {
+        self.first = first;
+        self.ready.clear();
+        self.ready.resize(len, false);
+        if self.queries.len() < len {
+            self.queries.resize(len, ExactQuery::default());
+        }
+    }
+
+    /// Exact values of query `query` of the block.
+    #[inline]
+    pub(super) fn scorer(&mut self, query: usize) -> Scorer<'_, S, F> {
+        let search = self.search;
+        if !self.ready[query] {
+            widen_into(search.query, self.first + query, &mut self.widened);
+            search.exact.prepare_query_into(search.simd, &self.widened, &mut self.queries[query]);
+            self.ready[query] = true;
+        }
+        Scorer {
+            simd: search.simd,
+            exact: &search.exact,
+            query: &self.queries[query],
+            view: search.view,
+            sign: search.sign,
+            gathered: &mut self.gathered,
+        }
+    }
+}
+
+/// Stores the candidates of a block, no more of each than may stay.
+pub(super) fn keep<S: Tiled, F: Format>(
+    search: &Search<'_, S, F>,
+    bench: &mut Bench<'_, '_, S, F>,
+    candidates: &mut [Candidates],
+    kept: &mut [Kept],
+) {
+    let most = search.most_kept();
+    let mut refined = 0;
+    for (query, (candidates, kept)) in candidates.iter_mut().zip(kept).enumerate() {
+        let mut scorer = bench.scorer(query);
+        if search.plan.settle {
+            candidates.settle(&mut scorer);
+        } else if candidates.list().len() > most {
+            candidates.shrink_to(most, &mut scorer);
+        }
+        refined += candidates.refined();
+        kept.from(candidates);
+    }
+    search.refined.fetch_add(refined, Ordering::Relaxed);
+}
+
+/// The first refusal among several workers' findings.
+#[derive(Debug, Default)]
+pub(super) struct Refusals(Mutex<Refused>);
+
+impl Refusals {
+    /// Notes what was found in rows that begin at row `start`.
+    pub(super) fn note(&self, refused: Refused, start: usize) {
+        let mut all = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let first = |a: Option<usize>, b: Option<usize>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        all.nan = first(all.nan, refused.nan.map(|row| start + row));
+        all.large = first(all.large, refused.large.map(|row| start + row));
+    }
+
+    pub(super) fn found(&self) -> Refused {
+        *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,126 @@
+//! What is kept of a block of queries between chunks, and how it becomes the result.
+
+use crate::matrix::Values;
+use crate::select::{Candidate, Candidates, Ranked};
+
+/// A block of queries against one part of the references.
+#[derive(Debug)]
+pub(super) struct Task<B> {
+    /// First query.
+    pub(super) first: usize,
+    /// Number of queries.
+    pub(super) len: usize,
+    /// Which part of the references.
+    pub(super) part: usize,
+    /// The queries' candidates.
+    pub(super) kept: Vec<Kept>,
+    /// The packed queries, where they are kept.
+    pub(super) packed: Option<B>,
+}
+
+/// The candidates of a query between chunks.
+#[derive(Debug, Clone)]
+pub(super) struct Kept {
+    pub(super) list: Vec<Candidate>,
+    pub(super) threshold: f64,
+}
+
+impl Kept {
+    pub(super) fn from(&mut self, candidates: &Candidates) {
+        self.list.clear();
+        // Exactly as much as is needed: there is one of these for each query.
+        self.list.reserve_exact(candidates.list().len());
+        self.list.extend_from_slice(candidates.list());
+        self.threshold = candidates.threshold();
+    }
+}
+
+/// Tasks for `queries` queries in blocks of `block`, each block `parts` times in a row.
+pub(super) fn tasks<B>(queries: usize, block: usize, parts: usize) -> Vec<Task<B>> {
+    let mut tasks = Vec::new();
+    for first in (0..queries).step_by(block) {
+        let len = block.min(queries - first);
+        for part in 0..parts {
+            let kept = vec![Kept { list: Vec::new(), threshold: f64::INFINITY }; len];
+            tasks.push(Task { first, len, part, kept, packed: None });
+        }
+    }
+    tasks
+}
+
+/// The slice `part` of `parts` of `n` things, in whole `unit`s.
+pub(super) fn share(n: usize, part: usize, parts: usize, unit: usize) -> std::ops::Range<usize> {
+    let units = n.div_ceil(unit);
+    let at = |part: usize| (units / parts * part + (units % parts).min(part)) * unit;
+    at(part).min(n)..at(part + 1).min(n)
+}
+
+/// The result while it is written.
+#[derive(Debug)]
+pub(super) struct Output {
+    pub(super) distances: Values,
+    pub(super) indices: Vec<i64>,
+    k: usize,
+}
+
+/// The part of a result that belongs to some queries.
+#[derive(Debug)]
+pub(super) struct OutputRows<'a> {
+    distances: ValuesMut<'a>,
+    indices: &'a mut [i64],
+    k: usize,
+}
+
+#[derive(Debug)]
+enum ValuesMut<'a> {
+    F32(&'a mut [f32]),
+    F64(&'a mut [f64]),
+}
+
+impl Output {
+    pub(super) fn new(queries: usize, k: usize, to_f64: bool) -> Self {
+        let distances = if to_f64 { Values::F64(vec![0.0; queries * k]) } else { Values::F32(vec![0.0; queries * k]) };
+        Self { distances, indices: vec![0; queries * k], k }
+    }
+
+    /// The result cut into runs of `queries` queries.
+    pub(super) fn blocks(&mut self, queries: usize) -> Vec<OutputRows<'_>> {
+        let (k, size) = (self.k, queries * self.k);
+        let distances: Vec<ValuesMut<'_>> = match &mut self.distances {
+            Values::F32(values) => values.chunks_mut(size).map(ValuesMut::F32).collect(),
+            Values::F64(values) => values.chunks_mut(size).map(ValuesMut::F64).collect(),
+        };
+        let rows = distances.into_iter().zip(self.indices.chunks_mut(size));
+        rows.map(|(distances, indices)| OutputRows { distances, indices, k }).collect()
+    }
+}
+
+impl OutputRows<'_> {
+    /// Writes the neighbours of query `query` of this run. Where they are fewer than `k`, the values of all other
+    /// rows are NaN and follow by index; `own` is the row that is left out.
+    pub(super) fn write(&mut self, query: usize, nearest: &[Ranked], sign: f64, own: Option<u64>) {
+        for (slot, found) in nearest.iter().enumerate() {
+            self.set(query, slot, sign * found.rank + 0.0, found.row);
+        }
+        if nearest.len() < self.k {
+            let mut taken: Vec<u64> = nearest.iter().map(|found| found.row).chain(own).collect();
+            taken.sort_unstable();
+            let free = (0_u64..).filter(|row| taken.binary_search(row).is_err());
+            for (slot, row) in (nearest.len()..self.k).zip(free) {
+                self.set(query, slot, f64::NAN, row);
+            }
+        }
+    }
+
+    /// Writes one neighbour.
+    #[inline]
+    pub(super) fn set(&mut self, query: usize, slot: usize, value: f64, row: u64) {
+        let at = query * self.k + slot;
+        match &mut self.distances {
+            #[expect(clippy::cast_possible_truncation, reason = "the value is already rounded to float32")]
+            ValuesMut::F32(values) => values[at] = value as f32,
+            ValuesMut::F64(values) => values[at] = value,
+        }
+        self.indices[at] = row.cast_signed();
+    }
+}
