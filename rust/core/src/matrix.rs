@@ -193,6 +193,17 @@ impl<'a> Rows<'a> {
         with_format!(self, F, view => view.row(i).iter().map(|&s| <F as Format>::widen(s)).collect())
     }
 
+    /// The same rows, borrowed for as long as `self` is: several matrices can then share a lifetime.
+    #[must_use]
+    pub fn view(&self) -> Rows<'_> {
+        match self {
+            Self::F16(view) => Rows::F16(view.view()),
+            Self::Bf16(view) => Rows::Bf16(view.view()),
+            Self::F32(view) => Rows::F32(view.view()),
+            Self::F64(view) => Rows::F64(view.view()),
+        }
+    }
+
     /// The rows `start..end`.
     #[must_use]
     pub fn slice(&self, start: usize, end: usize) -> Self {

@@ -78,6 +78,7 @@ fn search<'py>(
                 threads,
                 batch,
                 poll: Some(poll),
+                ..Options::default()
             },
         )
     })?;

@@ -93,14 +93,15 @@ pub struct Stats {
 ///
 /// # Errors
 /// Every variant of [`Error`] that speaks of two sides and `k`.
-pub fn search<'a>(
-    query: Rows<'a>,
-    reference: Rows<'a>,
+pub fn search(
+    query: Rows<'_>,
+    reference: Rows<'_>,
     k: usize,
     distance: &Distance,
-    options: &Options<'a>,
+    options: &Options<'_>,
 ) -> Result<Neighbors> {
     let _env = float_env();
+    let (query, reference) = (query.view(), reference.view());
     validate(query, reference, k, options)?;
     let level = match options.level {
         Some(level) => level,

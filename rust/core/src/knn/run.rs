@@ -48,7 +48,7 @@ pub(super) fn search<'a, S: Tiled, F: Format>(
     view: ArrayView2<'a, F::Stored>,
     k: usize,
     distance: &Distance,
-    options: &Options<'a>,
+    options: &Options<'_>,
 ) -> Result<Neighbors> {
     let exact = Exact::new(distance, reference.dtype());
     let form = if exact.filterable() && options.method != Method::Direct { Form::possible(distance) } else { None };
