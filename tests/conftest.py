@@ -1,21 +1,17 @@
-"""Fixtures shared by the suite, and the record of which rules of docs/guarantees.md a run's tests hold."""
+"""Fixtures shared by the suite."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
-RULES = pytest.StashKey[dict]()
 
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Record the rule ids that the collected tests are marked with, and where."""
-    held: dict[str, list[str]] = {}
-    for item in items:
-        for mark in item.iter_markers("rule"):
-            for rule in mark.args:
-                held.setdefault(rule, []).append(item.nodeid)
-    config.stash[RULES] = held
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the seed of the random tests."""
+    parser.addoption("--random-seed", default="0", help="seed of the rng fixture")
 
 
 @pytest.fixture
@@ -26,6 +22,21 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the seed of the random tests."""
-    parser.addoption("--random-seed", default="0", help="seed of the rng fixture")
+def numpy_array(rows: Any, dtype: str = "float32") -> np.ndarray:
+    """Rows as a NumPy array; bfloat16 through ml_dtypes."""
+    import ml_dtypes  # noqa: F401  (teaches NumPy the name)
+
+    return np.asarray(rows).astype(dtype)
+
+
+def torch_tensor(rows: Any, dtype: str = "float32") -> Any:
+    """Rows as a torch tensor."""
+    import torch
+
+    return torch.tensor(np.asarray(rows), dtype=getattr(torch, dtype))
+
+
+@pytest.fixture(params=[numpy_array, torch_tensor], ids=["numpy", "torch"])
+def make(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Make rows of one kind: ``make(rows, dtype="float32")``."""
+    return request.param
