@@ -209,19 +209,23 @@ def pair(
         As `rows`, or the two differ in device, element type or number of features.
     """
     sides = Pair(rows(query, names[0], any_dtype=any_dtype), rows(reference, names[1], any_dtype=any_dtype))
+    check_fit(*sides, names, any_dtype=any_dtype)
+    return sides
+
+
+def check_fit(left: Rows, right: Rows, names: tuple[str, str], *, any_dtype: bool) -> None:
+    """Check what `pair` says about two sides."""
     both = f"{names[0]} and {names[1]}"
-    left, right = sides
     if left.kind != right.kind:
         raise TypeError(f"{both} must be of the same kind, got {left.where} and {right.where}")
     if left.device != right.device:
         raise ValueError(f"{both} must be on the same device, got {left.where} and {right.where}")
     if any_dtype:
-        return sides
+        return
     if left.dtype != right.dtype:
         raise ValueError(f"{both} must have the same dtype, got {left.dtype} and {right.dtype}")
     if left.features != right.features:
         raise ValueError(f"{both} must have the same number of features, got {left.features} and {right.features}")
-    return sides
 
 
 def first_nan_row(side: Rows) -> int | None:
