@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
-import oracle
 import pytest
 import torch
-from conftest import numpy_array, torch_tensor
 
 import nearwise
+import oracle
+from conftest import numpy_array, torch_tensor
 from nearwise import _arrays
 from nearwise.distances import LpDistance
 from nearwise.evaluation import CustomKNN
@@ -200,7 +200,7 @@ def test_mixed_devices_are_an_error_that_names_both():
 )
 def test_what_is_no_float_matrix_is_a_type_error_that_names_the_argument(rows):
     """https://github.com/awslabs/graphrag-toolkit/pull/260: memory read as another type."""
-    with pytest.raises(TypeError, match="^query must"):
+    with pytest.raises(TypeError, match=r"^query must"):
         nearwise.knn(rows, base(), 1)
     with pytest.raises(TypeError, match=r"^(reference must|query and reference must be of the same kind)"):
         nearwise.knn(base(), rows, 1)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import oracle
 import pytest
-from conftest import numpy_array
 
+import oracle
+from conftest import numpy_array
 from nearwise.distances import CosineSimilarity, DotProductSimilarity, LpDistance, SNRDistance
 from nearwise.errors import ContractError
 
@@ -67,7 +67,14 @@ def test_the_pair_form_takes_the_power(make):
 @pytest.mark.rule("D-6")
 @pytest.mark.parametrize(
     "distance",
-    [LpDistance(), LpDistance(p=1), LpDistance(p=3, power=3), CosineSimilarity(), DotProductSimilarity(), SNRDistance()],
+    [
+        LpDistance(),
+        LpDistance(p=1),
+        LpDistance(p=3, power=3),
+        CosineSimilarity(),
+        DotProductSimilarity(),
+        SNRDistance(),
+    ],
     ids=repr,
 )
 def test_the_pair_form_is_the_diagonal_of_the_matrix(distance, make, rng):
@@ -264,7 +271,10 @@ def test_distances_compare_print_and_hash_by_their_parameters():
 
 
 SPECS = [
-    (LpDistance(normalize_embeddings=normalize, p=p, power=power), oracle.Spec("lp", p, power, p if normalize else None))
+    (
+        LpDistance(normalize_embeddings=normalize, p=p, power=power),
+        oracle.Spec("lp", p, power, p if normalize else None),
+    )
     for normalize in (False, True)
     for p in (0.5, 1, 1.5, 2, 3, INF)
     for power in (-1, 0.5, 1, 2, 3, 1.7)
@@ -274,7 +284,10 @@ SPECS = [
     for power in (1, 2)
 ]
 SPECS += [
-    (DotProductSimilarity(normalize_embeddings=normalize, power=power), oracle.Spec("dot", 2, power, 2 if normalize else None))
+    (
+        DotProductSimilarity(normalize_embeddings=normalize, power=power),
+        oracle.Spec("dot", 2, power, 2 if normalize else None),
+    )
     for normalize in (False, True)
     for power in (1, 2, 3)
 ]

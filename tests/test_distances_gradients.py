@@ -11,7 +11,12 @@ torch = pytest.importorskip("torch")
 
 INF = float("inf")
 ALL = [
-    *(LpDistance(normalize_embeddings=n, p=p, power=power) for n in (False, True) for p in (1, 2, 3, INF) for power in (1, 2)),
+    *(
+        LpDistance(normalize_embeddings=n, p=p, power=power)
+        for n in (False, True)
+        for p in (1, 2, 3, INF)
+        for power in (1, 2)
+    ),
     LpDistance(power=0.5),
     DotProductSimilarity(),
     DotProductSimilarity(normalize_embeddings=True, p=1, power=2),
@@ -49,7 +54,10 @@ def test_a_graph_changes_no_value(distance, dtype):
 
 @pytest.mark.rule("D-20")
 def test_gradients_reach_both_sides_in_their_own_dtype():
-    x, y = embeddings(3, 5, dtype=torch.float16).requires_grad_(), embeddings(4, 5, dtype=torch.float16).requires_grad_()
+    x, y = (
+        embeddings(3, 5, dtype=torch.float16).requires_grad_(),
+        embeddings(4, 5, dtype=torch.float16).requires_grad_(),
+    )
     LpDistance()(x, y).sum().backward()
     assert x.grad.dtype == y.grad.dtype == torch.float16
     assert x.grad.abs().sum() > 0

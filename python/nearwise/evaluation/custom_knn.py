@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from typing import Any, Literal, SupportsIndex
+from zipfile import BadZipFile
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 
 from nearwise import _arrays, backends, distances, neighbors
 
@@ -153,14 +155,15 @@ class CustomKNN:
         ValueError
             The file was not written by `save`.
         """
+        refusal = f"filename must be a file that save wrote, got {os.fspath(filename)}"
         try:
-            with np.load(filename, allow_pickle=False) as file:
-                known = "format" in file and str(file["format"]) == _FORMAT
-                rows, dtype = (file["rows"], str(file["dtype"])) if known else (None, "")
-        except (ValueError, EOFError) as error:
-            raise ValueError(f"filename must be a file that save wrote, got {os.fspath(filename)}") from error
-        if rows is None:
-            raise ValueError(f"filename must be a file that save wrote, got {os.fspath(filename)}")
+            # numpy.load would read other kinds of files too.
+            with open(filename, "rb") as file, NpzFile(file) as archive:
+                if str(archive["format"]) != _FORMAT:
+                    raise ValueError(refusal)
+                rows, dtype = archive["rows"], str(archive["dtype"])
+        except (BadZipFile, EOFError, KeyError) as error:
+            raise ValueError(refusal) from error
         self._stored = (_arrays.Stored(rows, dtype),)
 
     def _joined(self) -> _arrays.Stored:
