@@ -14,6 +14,7 @@ mod metric;
 mod parallel;
 pub mod reference;
 pub mod refine;
+pub mod retrieval;
 pub mod select;
 pub mod sweep;
 

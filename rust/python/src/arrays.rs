@@ -8,6 +8,13 @@ use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
+/// One int64 per row.
+pub(crate) type Labels<'py> = PyReadonlyArray1<'py, i64>;
+/// Row numbers of neighbours, queries × k.
+pub(crate) type Indices<'py> = PyReadonlyArray2<'py, i64>;
+/// Truth values as bytes (a NumPy bool array is viewed as uint8 first), queries × k.
+pub(crate) type Matches<'py> = PyReadonlyArray2<'py, u8>;
+
 /// A borrowed two-dimensional array in one of the element formats.
 ///
 /// float16, float32 and float64 come as themselves, bfloat16 as the uint16 of its bits.

@@ -4,6 +4,7 @@ mod arrays;
 mod error;
 mod knn;
 mod machine;
+mod retrieval;
 mod sweep;
 mod topk;
 
@@ -15,6 +16,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     machine::register(module)?;
     knn::register(module)?;
+    retrieval::register(module)?;
     sweep::register(module)?;
     topk::register(module)
 }
