@@ -1,8 +1,11 @@
 """`nearwise search`: every format in, every format out, and what is said when it cannot be done."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -289,6 +292,28 @@ def test_verbose_says_what_was_searched(tmp_path: Path, capsys: pytest.CaptureFi
     said = capsys.readouterr().err
     assert "40 x 40 rows, 12 features, float32" in said
     assert f"wrote {tmp_path}/out.npz" in said
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_ctrl_c_ends_with_status_130_and_no_file(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).standard_normal((30_000, 512)).astype(np.float32)
+    np.save(tmp_path / "a.npy", rows)
+    # A shell's background job starts with the signal ignored, and so would its children.
+    program = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); import nearwise.cli; "
+    program += "sys.exit(nearwise.cli.main())"
+    command = [sys.executable, "-c", program, "search", f"{tmp_path}/a.npy", "-k", "10", "--distance", "manhattan",
+               "--progress", "-o", f"{tmp_path}/out.npz"]  # fmt: skip
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, bufsize=0)
+    assert process.stderr is not None
+    said = b""
+    while b"searching" not in said:  # the bar: the work has begun
+        said += process.stderr.read(64)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    said += process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert said.decode().splitlines()[-1] == "nearwise: interrupted"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npy"]
 
 
 def test_safetensors_headers_are_read_as_the_format_says(tmp_path: Path) -> None:
