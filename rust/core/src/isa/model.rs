@@ -3,6 +3,7 @@
 use half::{bf16, f16};
 
 use super::{Level, Simd};
+use crate::matrix::f16_to_f32;
 use crate::reference::max_with_nan;
 
 /// Registers of `W` float32 numbers as arrays. `FUSED` says whether `mul_add_f32` rounds once, as hardware with such
@@ -61,7 +62,7 @@ impl<const W: usize, const FUSED: bool> Simd for Model<W, FUSED> {
     }
     #[inline(always)]
     fn widen_f16(self, from: &[f16; 16]) -> [f64; 16] {
-        from.map(f16::to_f64)
+        from.map(|half| f64::from(f16_to_f32(half)))
     }
     #[inline(always)]
     fn widen_bf16(self, from: &[u16; 16]) -> [f64; 16] {

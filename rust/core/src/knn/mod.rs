@@ -1,6 +1,7 @@
 //! The search: validate, plan, run.
 
 mod check;
+mod dense;
 mod direct;
 mod filtered;
 mod plan;
@@ -17,7 +18,6 @@ use crate::distance::Distance;
 use crate::error::{Error, Result};
 use crate::isa::{Level, float_env};
 use crate::matrix::{Rows, Values};
-use crate::reference;
 
 /// What to do about NaN in the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -140,7 +140,7 @@ fn validate(query: Rows<'_>, reference: Rows<'_>, k: usize, options: &Options<'_
 /// [`Error::Features`] and [`Error::Dtypes`].
 pub fn matrix(query: Rows<'_>, reference: Rows<'_>, distance: &Distance) -> Result<Values> {
     check_sides(query, reference)?;
-    Ok(reference::matrix(distance, query, reference))
+    dense::matrix(query, reference, distance)
 }
 
 /// The value of `distance` between row i of `x` and row i of `y`.
@@ -152,7 +152,7 @@ pub fn pairwise(x: Rows<'_>, y: Rows<'_>, distance: &Distance) -> Result<Values>
     if x.len() != y.len() {
         return Err(Error::Lengths { x: x.len(), y: y.len() });
     }
-    Ok(reference::pairwise(distance, x, y))
+    dense::pairwise(x, y, distance)
 }
 
 fn check_sides(query: Rows<'_>, reference: Rows<'_>) -> Result<()> {
