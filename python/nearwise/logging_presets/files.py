@@ -1,0 +1,43 @@
+"""Files that are whole or absent, whenever the process is killed."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a file that takes the place of `path` once it is written and on disk; on an error `path` stays as it was.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "a.txt")
+    >>> with replacing(path) as file:
+    ...     _ = file.write(b"whole")
+    >>> path.read_bytes()
+    b'whole'
+    """
+    path = Path(path)
+    unfinished = path.with_name(f".{path.name}.tmp")
+    try:
+        with unfinished.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def remove_unfinished(folder: str | os.PathLike[str], ending: str) -> None:
+    """Remove what killed processes left of files with an ending."""
+    for path in Path(folder).glob(f".*{ending}.tmp"):
+        path.unlink(missing_ok=True)
