@@ -35,7 +35,11 @@ impl Progress {
     /// Of `total` units of work, none is done.
     #[must_use]
     pub(crate) fn new(total: u64) -> Self {
-        Self { total, done: AtomicU64::new(0), stop: AtomicBool::new(false) }
+        Self {
+            total,
+            done: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        }
     }
 
     /// Adds to the work that is done.
@@ -52,7 +56,9 @@ impl Progress {
 
 impl std::fmt::Debug for Watch<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watch").field("progress", self.progress).finish_non_exhaustive()
+        f.debug_struct("Watch")
+            .field("progress", self.progress)
+            .finish_non_exhaustive()
     }
 }
 
@@ -60,7 +66,11 @@ impl<'a> Watch<'a> {
     /// A watch over `progress` that asks `poll`.
     #[must_use]
     pub(crate) fn new(poll: Option<Poll<'a>>, progress: &'a Progress) -> Self {
-        Self { poll, progress, last: Cell::new(Instant::now()) }
+        Self {
+            poll,
+            progress,
+            last: Cell::new(Instant::now()),
+        }
     }
 
     fn ask(&self) {
@@ -89,7 +99,11 @@ impl<'a> Watch<'a> {
     }
 
     fn check(&self) -> Result<()> {
-        if self.progress.stopped() { Err(Error::Interrupted) } else { Ok(()) }
+        if self.progress.stopped() {
+            Err(Error::Interrupted)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -122,7 +136,10 @@ pub(crate) fn for_each<T: Send, W>(
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                let _end = End { running: &running, ended: &ended };
+                let _end = End {
+                    running: &running,
+                    ended: &ended,
+                };
                 let _env = float_env();
                 let mut state = worker();
                 while !progress.stopped() {
@@ -134,7 +151,10 @@ pub(crate) fn for_each<T: Send, W>(
         }
         let mut left = running.lock().unwrap_or_else(PoisonError::into_inner);
         while *left > 0 {
-            left = ended.wait_timeout(left, INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
+            left = ended
+                .wait_timeout(left, INTERVAL)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
             if *left > 0 {
                 drop(left);
                 watch.ask_in_time();

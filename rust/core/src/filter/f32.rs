@@ -27,9 +27,10 @@
 //! errors are added.
 
 use super::form::{Fate, Form, Operand, Shape, padded, widen_into};
+#[cfg(target_arch = "x86_64")]
+use super::i8::Int8;
 use super::terms::{Term, amount};
 use super::{Exceptions, Filter, Hit};
-#[cfg(target_arch = "x86_64")]
 use crate::isa::{Avx2, Avx512};
 use crate::isa::{Model, Simd};
 use crate::matrix::Rows;
@@ -98,7 +99,11 @@ impl<'a, S: Simd, const R: usize, const V: usize, const P: usize> F32<'a, S, R, 
     /// The filter for `form`.
     #[must_use]
     pub fn new(simd: S, form: &'a Form) -> Self {
-        assert_eq!(P, V * S::F32_LANES, "a panel is as wide as the registers of a tile's row");
+        assert_eq!(
+            P,
+            V * S::F32_LANES,
+            "a panel is as wide as the registers of a tile's row"
+        );
         let d = count(form.features());
         let terms = if form.shape() == Shape::Largest { 2.0 } else { d + 1.0 };
         Self {
@@ -120,14 +125,14 @@ impl<'a, S: Simd, const R: usize, const V: usize, const P: usize> F32<'a, S, R, 
         let norm = operand.norm + lost;
         let (slack, beta) = match self.form.shape() {
             Shape::Squares => {
-                let rounding = amount(Term::QueryRounding, U * norm * norm)
-                    + amount(Term::ReferenceRounding, lost * lost / U);
+                let rounding =
+                    amount(Term::QueryRounding, U * norm * norm) + amount(Term::ReferenceRounding, lost * lost / U);
                 let slack = operand.slack + self.gamma * norm * norm + rounding + self.lost;
                 (slack, operand.offset - slack)
             }
             Shape::Products => {
-                let rounding = amount(Term::QueryRounding, QUERY_LOSS * norm)
-                    + amount(Term::ReferenceRounding, UNIT * lost);
+                let rounding =
+                    amount(Term::QueryRounding, QUERY_LOSS * norm) + amount(Term::ReferenceRounding, UNIT * lost);
                 let slack = operand.slack + self.gamma * UNIT * norm + rounding + self.lost;
                 (slack, operand.offset - slack)
             }
@@ -152,7 +157,11 @@ impl<'a, S: Simd, const R: usize, const V: usize, const P: usize> F32<'a, S, R, 
             Shape::Products => operand.slack,
             Shape::Absolute | Shape::Largest => operand.slack + amount(Term::QueryRounding, lost),
         };
-        Some(Scalars { offset: operand.offset, slack, scale: operand.scale })
+        Some(Scalars {
+            offset: operand.offset,
+            slack,
+            scale: operand.scale,
+        })
     }
 
     /// Narrows `row` to float32 and returns the norm of what is lost.
@@ -191,7 +200,14 @@ impl<'a, S: Simd, const R: usize, const V: usize, const P: usize> F32<'a, S, R, 
     }
 
     #[inline(always)]
-    fn pack_panel(&self, piece: &mut Piece<'_>, panel: usize, rows: Rows<'_>, dropped: &[bool], scratch: &mut Scratch) -> Exceptions {
+    fn pack_panel(
+        &self,
+        piece: &mut Piece<'_>,
+        panel: usize,
+        rows: Rows<'_>,
+        dropped: &[bool],
+        scratch: &mut Scratch,
+    ) -> Exceptions {
         let mut exceptions = Exceptions::default();
         let first = panel * P;
         let size = self.features * P;
@@ -317,7 +333,9 @@ impl<'a, S: Simd, const R: usize, const V: usize, const P: usize> F32<'a, S, R, 
     fn report(&self, block: &Block, chunk: &Chunk, panel: usize, tile: usize, masks: &[u32; R], hits: &mut Vec<Hit>) {
         for (r, &mask) in masks.iter().enumerate() {
             let query = tile * R + r;
-            let Some(Some(scalars)) = block.scalars.get(query) else { continue };
+            let Some(Some(scalars)) = block.scalars.get(query) else {
+                continue;
+            };
             let mut mask = mask;
             while mask != 0 {
                 let lane = mask.trailing_zeros() as usize;
@@ -328,7 +346,12 @@ impl<'a, S: Simd, const R: usize, const V: usize, const P: usize> F32<'a, S, R, 
                 }
                 let (lower, upper) = self.interval(scalars, chunk, row, block.sums[query * P + lane]);
                 #[expect(clippy::cast_possible_truncation, reason = "blocks and chunks have far fewer rows")]
-                hits.push(Hit { query: query as u32, row: row as u32, lower, upper });
+                hits.push(Hit {
+                    query: query as u32,
+                    row: row as u32,
+                    lower,
+                    upper,
+                });
             }
         }
     }
@@ -346,7 +369,10 @@ impl<'a, S: Simd, const R: usize, const V: usize, const P: usize> F32<'a, S, R, 
         let (lower, upper) = match self.form.shape() {
             Shape::Squares | Shape::Products => {
                 let centre = query.offset + estimate;
-                (centre - query.slack - comparison, centre + query.slack + 2.0 * width + comparison)
+                (
+                    centre - query.slack - comparison,
+                    centre + query.slack + 2.0 * width + comparison,
+                )
             }
             Shape::Absolute | Shape::Largest => {
                 let relative = self.relative();
@@ -450,7 +476,11 @@ impl<S: Simd, const R: usize, const V: usize, const P: usize> Filter for F32<'_,
             Shape::Squares | Shape::Products => scaled - scalars.offset + scalars.slack + rounding,
             Shape::Absolute | Shape::Largest => (scaled + scalars.slack + rounding) / (1.0 - self.relative()),
         };
-        block.thresholds[query] = if threshold.is_nan() { f32::INFINITY } else { rounded_up(threshold) };
+        block.thresholds[query] = if threshold.is_nan() {
+            f32::INFINITY
+        } else {
+            rounded_up(threshold)
+        };
     }
 
     fn scan(&self, block: &mut Block, chunk: &Chunk, panel: usize, hits: &mut Vec<Hit>) {
@@ -488,7 +518,7 @@ impl<S: Simd, const R: usize, const V: usize, const P: usize> Filter for F32<'_,
 }
 
 /// An instruction set with the tile that fits its registers.
-pub trait Tiled: Simd {
+pub trait Tiled: Int8 {
     /// The float32 filter on this instruction set.
     type Float32<'a>: Filter;
 
@@ -580,7 +610,10 @@ struct Scratch {
 impl Scratch {
     fn new(features: usize) -> Self {
         let length = padded(features);
-        Self { wide: vec![0.0; length], narrow: vec![0.0; length] }
+        Self {
+            wide: vec![0.0; length],
+            narrow: vec![0.0; length],
+        }
     }
 }
 
@@ -589,7 +622,11 @@ impl Scratch {
 fn outward(lower: f64, upper: f64) -> (f64, f64) {
     let lower = lower - lower.abs() * 2.0_f64.powi(-50);
     let upper = upper + upper.abs() * 2.0_f64.powi(-50);
-    if lower.is_finite() && upper.is_finite() { (lower, upper) } else { (f64::NEG_INFINITY, f64::INFINITY) }
+    if lower.is_finite() && upper.is_finite() {
+        (lower, upper)
+    } else {
+        (f64::NEG_INFINITY, f64::INFINITY)
+    }
 }
 
 fn rounded_down(x: f64) -> f32 {
@@ -600,7 +637,11 @@ fn rounded_down(x: f64) -> f32 {
 fn rounded_up(x: f64) -> f32 {
     #[expect(clippy::cast_possible_truncation, reason = "rounded outward below")]
     let single = x as f32;
-    if f64::from(single) < x { single.next_up() } else { single }
+    if f64::from(single) < x {
+        single.next_up()
+    } else {
+        single
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]

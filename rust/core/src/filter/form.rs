@@ -202,7 +202,13 @@ impl Form {
         // The same for digits of the mean far below the spread.
         let grid = power_of_two_above((spread / n / count(self.features.max(1))).sqrt()) / 8.0;
         if grid.is_normal() {
-            mean.iter_mut().for_each(|m| *m = if (*m / grid).abs() < 1e15 { (*m / grid).round() * grid } else { *m });
+            mean.iter_mut().for_each(|m| {
+                *m = if (*m / grid).abs() < 1e15 {
+                    (*m / grid).round() * grid
+                } else {
+                    *m
+                }
+            });
         }
         let norm_of = |row: &[f64]| self.norm(row.iter().zip(&mean).map(|(x, m)| x - m));
         let largest = rows().map(norm_of).fold(0.0, f64::max);
@@ -298,13 +304,21 @@ impl Form {
         }
         let largest = self.transform(row);
         let centre = !(query && self.shape == Shape::Products);
-        let scale = if query && self.shape == Shape::Products { query_scale(row) } else { self.scale };
+        let scale = if query && self.shape == Shape::Products {
+            query_scale(row)
+        } else {
+            self.scale
+        };
         if centre {
             row.iter_mut().zip(&self.mean).for_each(|(x, m)| *x = (*x - m) * scale);
         } else {
             row.iter_mut().for_each(|x| *x *= scale);
         }
-        Ok(Parts { largest, scatter, scale })
+        Ok(Parts {
+            largest,
+            scatter,
+            scale,
+        })
     }
 
     #[inline(always)]
@@ -325,7 +339,10 @@ impl Form {
         let norm = enlarged(norm) + SQUARE_ROOT_OF_LOST * d;
         let mut drift = amount(Term::Drift, norm * 2.0_f64.powi(-53));
         if matches!(self.row, RowForm::Deviation(_)) {
-            drift += amount(Term::Drift, (d + 32.0) * 2.0_f64.powi(-51) * parts.largest * d.sqrt() * parts.scale);
+            drift += amount(
+                Term::Drift,
+                (d + 32.0) * 2.0_f64.powi(-51) * parts.largest * d.sqrt() * parts.scale,
+            );
         }
         let underflow = amount(Term::Underflow, d * 2.0_f64.powi(-1074));
         let g = self.evaluation();
@@ -344,7 +361,13 @@ impl Form {
         if !(slack.is_finite() && scale.is_normal()) {
             return Fate::Unknown;
         }
-        Fate::Usable(Operand { offset, slack, norm: (norm + drift) * factor, drift: drift * factor, scale })
+        Fate::Usable(Operand {
+            offset,
+            slack,
+            norm: (norm + drift) * factor,
+            drift: drift * factor,
+            scale,
+        })
     }
 
     #[inline(always)]
@@ -369,7 +392,13 @@ impl Form {
         }
         // Unit rows are divided by a norm: one more rounding than scaling by a power of two.
         let drift = amount(Term::Drift, norm * 2.0_f64.powi(-53));
-        Fate::Usable(Operand { offset: -product, slack, norm: norm + drift, drift, scale })
+        Fate::Usable(Operand {
+            offset: -product,
+            slack,
+            norm: norm + drift,
+            drift,
+            scale,
+        })
     }
 }
 
@@ -461,6 +490,6 @@ fn enlarged(norm: f64) -> f64 {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-fn count(n: usize) -> f64 {
+pub(crate) fn count(n: usize) -> f64 {
     n as f64
 }

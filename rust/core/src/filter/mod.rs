@@ -10,6 +10,7 @@
 
 pub mod f32;
 pub mod form;
+pub mod i8;
 pub mod terms;
 
 pub use form::{Fate, Form, Operand, Shape};

@@ -65,8 +65,16 @@ fn pack<S: Tiled, F: Format, L: Filter>(
 ) -> Result<()> {
     let refusals = Refusals::default();
     let rows_together = PACKED_TOGETHER * filter.panel_rows();
-    let pieces: Vec<_> = filter.pieces(chunk, len, PACKED_TOGETHER).into_iter().enumerate().collect();
-    let threads = if len * search.reference.features() < 1 << 18 { 1 } else { search.plan.threads };
+    let pieces: Vec<_> = filter
+        .pieces(chunk, len, PACKED_TOGETHER)
+        .into_iter()
+        .enumerate()
+        .collect();
+    let threads = if len * search.reference.features() < 1 << 18 {
+        1
+    } else {
+        search.plan.threads
+    };
     for_each(
         threads,
         pieces,
@@ -97,7 +105,14 @@ struct Worker<'a, 's, 'f, S, F: Format, L: Filter> {
 
 impl<'a, 's, 'f, S: Tiled, F: Format, L: Filter> Worker<'a, 's, 'f, S, F, L> {
     fn new(search: &'s Search<'a, S, F>, filter: &'f L) -> Self {
-        Self { search, filter, bench: Bench::new(search), packed: None, candidates: Vec::new(), hits: Vec::new() }
+        Self {
+            search,
+            filter,
+            bench: Bench::new(search),
+            packed: None,
+            candidates: Vec::new(),
+            hits: Vec::new(),
+        }
     }
 
     /// Takes the block of `task` over its part of a chunk.
@@ -134,7 +149,11 @@ impl<'a, 's, 'f, S: Tiled, F: Format, L: Filter> Worker<'a, 's, 'f, S, F, L> {
                 if !(hit.lower <= candidates.threshold()) {
                     continue;
                 }
-                let candidate = Candidate { lower: hit.lower, upper: hit.upper, row };
+                let candidate = Candidate {
+                    lower: hit.lower,
+                    upper: hit.upper,
+                    row,
+                };
                 if candidates.push(candidate, &mut self.bench.scorer(query)) {
                     filter.set_threshold(block, query, candidates.threshold());
                 }
@@ -143,12 +162,21 @@ impl<'a, 's, 'f, S: Tiled, F: Format, L: Filter> Worker<'a, 's, 'f, S, F, L> {
         for query in (0..task.len).filter(|&query| !filter.usable(block, query)) {
             let own = search.own(task.first + query);
             let mut scorer = self.bench.scorer(query);
-            for row in rows.clone().map(|row| (start + row) as u64).filter(|&row| own != Some(row)) {
+            for row in rows
+                .clone()
+                .map(|row| (start + row) as u64)
+                .filter(|&row| own != Some(row))
+            {
                 let candidate = Candidate::exact(scorer.key(row), row);
                 self.candidates[query].push(candidate, &mut scorer);
             }
         }
-        keep(search, &mut self.bench, &mut self.candidates[..task.len], &mut task.kept);
+        keep(
+            search,
+            &mut self.bench,
+            &mut self.candidates[..task.len],
+            &mut task.kept,
+        );
         for (query, kept) in task.kept.iter().enumerate() {
             if let Some(shared) = shared.get(task.first + query) {
                 // Bits of non-negative numbers are ordered as they are; of others, this only tightens less.

@@ -1,6 +1,7 @@
 //! How a search is carried out: a pure function of its shape.
 
 use crate::filter::f32::MOST_FEATURES;
+use crate::filter::i8::MOST_FEATURES as MOST_FEATURES_I8;
 
 /// What decides how to search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub(super) struct Work {
     pub(super) k: usize,
     /// Whether the distance has a filter.
     pub(super) filterable: bool,
+    /// Whether its keys are products, which the 8-bit filter needs.
+    pub(super) product: bool,
     /// Worker threads that may be used.
     pub(super) threads: usize,
     /// Bytes of a stored reference row.
@@ -109,10 +112,15 @@ impl Plan {
         let multiplications = (work.queries as u64)
             .saturating_mul(work.references as u64)
             .saturating_mul(work.features as u64 + 8);
-        let threads = if multiplications < SERIAL { 1 } else { work.threads.max(1) };
+        let threads = if multiplications < SERIAL {
+            1
+        } else {
+            work.threads.max(1)
+        };
         let can_filter = work.filterable && (1..=MOST_FEATURES).contains(&work.features);
         let method = match method {
-            Method::F32 | Method::I8 if can_filter => method,
+            Method::I8 if can_filter && work.product && work.features <= MOST_FEATURES_I8 => method,
+            Method::F32 | Method::I8 if can_filter => Method::F32,
             Method::Auto if can_filter && pays_to_filter(work) => Method::F32,
             _ => Method::Direct,
         };
@@ -120,7 +128,11 @@ impl Plan {
             && work.k >= 32
             && work.k >= work.references / 4
             && work.references.saturating_mul(SORT_ROW * threads) <= SORT_BYTES;
-        let block = if batch > 0 { batch.min(work.queries.max(1)) } else { block(work, method, threads) };
+        let block = if batch > 0 {
+            batch.min(work.queries.max(1))
+        } else {
+            block(work, method, threads)
+        };
         let blocks = work.queries.div_ceil(block.max(1)).max(1);
         let most_parts = (work.references / 2048).max(1);
         let parts = if sorted || blocks >= 3 * threads || threads == 1 {
@@ -128,8 +140,16 @@ impl Plan {
         } else {
             (4 * threads).div_ceil(blocks).min(most_parts)
         };
-        let packed_row = 4 * (work.features + 2);
-        let chunk = if chunk > 0 { chunk } else { (CHUNK_BYTES / packed_row).max(256) };
+        let packed_row = if method == Method::I8 {
+            work.features + 16
+        } else {
+            4 * (work.features + 2)
+        };
+        let chunk = if chunk > 0 {
+            chunk
+        } else {
+            (CHUNK_BYTES / packed_row).max(256)
+        };
         Self {
             method,
             sorted,
@@ -150,12 +170,17 @@ fn pays_to_filter(work: &Work) -> bool {
 fn block(work: &Work, method: Method, threads: usize) -> usize {
     let by_cache = match method {
         Method::Direct => 16,
+        Method::I8 => BLOCK_BYTES / work.features.max(1),
         _ => BLOCK_BYTES / (4 * work.features.max(1)),
     };
     let by_candidates = CANDIDATE_BYTES / (CANDIDATE * room(work.k));
     let most = by_cache.min(by_candidates).clamp(1, BLOCK_MOST);
     let share = work.queries.div_ceil(threads).max(1);
-    let even = if share > most { share.div_ceil(share.div_ceil(most)) } else { share };
+    let even = if share > most {
+        share.div_ceil(share.div_ceil(most))
+    } else {
+        share
+    };
     // Whole tiles of six and of twelve rows.
     if even >= 12 { even / 12 * 12 } else { even }
 }
@@ -177,6 +202,7 @@ mod tests {
             features: 512,
             k: 10,
             filterable: true,
+            product: true,
             threads: 2,
             row_bytes: 2048,
         }
@@ -200,21 +226,58 @@ mod tests {
 
     #[test]
     fn small_work_stays_on_the_calling_thread() {
-        let plan = Plan::new(&Work { queries: 1, references: 1000, ..work() }, Method::Auto, 0, 0);
+        let plan = Plan::new(
+            &Work {
+                queries: 1,
+                references: 1000,
+                ..work()
+            },
+            Method::Auto,
+            0,
+            0,
+        );
         assert_eq!((plan.threads, plan.parts), (1, 1));
     }
 
     #[test]
     fn all_neighbours_are_sorted() {
-        let plan = Plan::new(&Work { queries: 2000, references: 20_000, features: 64, k: 20_000, ..work() }, Method::Auto, 0, 0);
+        let plan = Plan::new(
+            &Work {
+                queries: 2000,
+                references: 20_000,
+                features: 64,
+                k: 20_000,
+                ..work()
+            },
+            Method::Auto,
+            0,
+            0,
+        );
         assert!(plan.sorted, "by sorting");
-        let plan = Plan::new(&Work { references: 1 << 40, k: 1 << 40, ..work() }, Method::Auto, 0, 0);
+        let plan = Plan::new(
+            &Work {
+                references: 1 << 40,
+                k: 1 << 40,
+                ..work()
+            },
+            Method::Auto,
+            0,
+            0,
+        );
         assert!(!plan.sorted, "not in so much memory");
     }
 
     #[test]
     fn a_distance_without_a_filter_is_searched_directly_whatever_is_asked() {
-        let plan = Plan::new(&Work { filterable: false, ..work() }, Method::F32, 0, 0);
+        let plan = Plan::new(
+            &Work {
+                filterable: false,
+                ..work()
+            },
+            Method::F32,
+            0,
+            0,
+        );
         assert_eq!(plan.method, Method::Direct);
     }
 
@@ -224,7 +287,13 @@ mod tests {
             for references in [1, usize::MAX] {
                 for features in [0, 1, usize::MAX / 8] {
                     for k in [1, usize::MAX / 64] {
-                        let work = Work { queries, references, features, k, ..work() };
+                        let work = Work {
+                            queries,
+                            references,
+                            features,
+                            k,
+                            ..work()
+                        };
                         let plan = Plan::new(&work, Method::Auto, 0, 0);
                         assert!(plan.block > 0 && plan.parts > 0 && plan.chunk > 0, "{work:?}: {plan:?}");
                     }

@@ -12,9 +12,10 @@ use super::task::{Kept, Output, Task, tasks};
 use super::{NanPolicy, Neighbors, Options, Stats, direct, filtered, sorted};
 use crate::distance::{Distance, Kind};
 use crate::error::{Error, Result};
-use crate::filter::Form;
 use crate::filter::f32::Tiled;
 use crate::filter::form::widen_into;
+use crate::filter::i8::Visit;
+use crate::filter::{Filter, Form, Shape};
 use crate::matrix::{Dtype, Format, Rows};
 use crate::parallel::{Progress, Watch, for_each};
 use crate::refine::{Exact, ExactQuery};
@@ -51,13 +52,18 @@ pub(super) fn search<'a, S: Tiled, F: Format>(
     options: &Options<'_>,
 ) -> Result<Neighbors> {
     let exact = Exact::new(distance, reference.dtype());
-    let form = if exact.filterable() && options.method != Method::Direct { Form::possible(distance) } else { None };
+    let form = if exact.filterable() && options.method != Method::Direct {
+        Form::possible(distance)
+    } else {
+        None
+    };
     let work = super::plan::Work {
         queries: query.len(),
         references: reference.len(),
         features: reference.features(),
         k,
         filterable: form.is_some(),
+        product: matches!(form, Some(Shape::Squares | Shape::Products)),
         threads: threads(options.threads),
         row_bytes: reference.features() * size_of::<F::Stored>(),
     };
@@ -88,6 +94,17 @@ pub(super) fn search<'a, S: Tiled, F: Format>(
         sorted::run(&search, &watch, &mut output)?;
     } else if plan.method == Method::Direct {
         direct::run(&search, &watch, &mut output)?;
+    } else if plan.method == Method::I8 {
+        let form = Form::fit(distance, reference).expect("the plan knows that there is a form");
+        simd.i8_filter(
+            &form,
+            reference,
+            Filtered {
+                search: &search,
+                watch: &watch,
+                output: &mut output,
+            },
+        )?;
     } else {
         let form = Form::fit(distance, reference).expect("the plan knows that there is a form");
         filtered::run(&search, &watch, &simd.f32_filter(&form), &mut output)?;
@@ -97,22 +114,51 @@ pub(super) fn search<'a, S: Tiled, F: Format>(
     Ok(Neighbors {
         distances: output.distances,
         indices: output.indices,
-        stats: Stats { refined, method: plan.method, level: S::LEVEL },
+        stats: Stats {
+            refined,
+            method: plan.method,
+            level: S::LEVEL,
+        },
     })
 }
 
+/// A search that waits for its filter.
+struct Filtered<'s, 'a, S, F: Format> {
+    search: &'s Search<'a, S, F>,
+    watch: &'s Watch<'s>,
+    output: &'s mut Output,
+}
+
+impl<S: Tiled, F: Format> Visit for Filtered<'_, '_, S, F> {
+    type Output = Result<()>;
+
+    fn visit<L: Filter>(self, filter: &L) -> Result<()> {
+        filtered::run(self.search, self.watch, filter, self.output)
+    }
+}
+
 fn threads(asked: usize) -> usize {
-    if asked > 0 { asked } else { std::thread::available_parallelism().map_or(1, usize::from) }
+    if asked > 0 {
+        asked
+    } else {
+        std::thread::available_parallelism().map_or(1, usize::from)
+    }
 }
 
 impl<S: Tiled, F: Format> Search<'_, S, F> {
     /// An error for what was found in rows that begin at row `start`, if the call does not take it.
     pub(super) fn refuse(&self, argument: &'static str, refused: Refused, start: usize) -> Result<()> {
         if let (Some(row), NanPolicy::Raise) = (refused.nan, self.nan) {
-            return Err(Error::NanRow { argument, row: start + row });
+            return Err(Error::NanRow {
+                argument,
+                row: start + row,
+            });
         }
         match refused.large {
-            Some(row) => Err(Error::RowTooLarge { argument, row: start + row }),
+            Some(row) => Err(Error::RowTooLarge {
+                argument,
+                row: start + row,
+            }),
             None => Ok(()),
         }
     }
@@ -135,7 +181,12 @@ impl<S: Tiled, F: Format> Search<'_, S, F> {
     }
 
     /// Ranks what the tasks have kept and writes it.
-    pub(super) fn finish<B: Send>(&self, watch: &Watch<'_>, mut tasks: Vec<Task<B>>, output: &mut Output) -> Result<()> {
+    pub(super) fn finish<B: Send>(
+        &self,
+        watch: &Watch<'_>,
+        mut tasks: Vec<Task<B>>,
+        output: &mut Output,
+    ) -> Result<()> {
         let outputs = output.blocks(self.plan.block);
         let items: Vec<_> = tasks.chunks_mut(self.plan.parts).zip(outputs).collect();
         for_each(
@@ -201,7 +252,9 @@ impl<'a, 's, S: Tiled, F: Format> Bench<'a, 's, S, F> {
         let search = self.search;
         if !self.ready[query] {
             widen_into(search.query, self.first + query, &mut self.widened);
-            search.exact.prepare_query_into(search.simd, &self.widened, &mut self.queries[query]);
+            search
+                .exact
+                .prepare_query_into(search.simd, &self.widened, &mut self.queries[query]);
             self.ready[query] = true;
         }
         Scorer {

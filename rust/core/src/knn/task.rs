@@ -41,8 +41,20 @@ pub(super) fn tasks<B>(queries: usize, block: usize, parts: usize) -> Vec<Task<B
     for first in (0..queries).step_by(block) {
         let len = block.min(queries - first);
         for part in 0..parts {
-            let kept = vec![Kept { list: Vec::new(), threshold: f64::INFINITY }; len];
-            tasks.push(Task { first, len, part, kept, packed: None });
+            let kept = vec![
+                Kept {
+                    list: Vec::new(),
+                    threshold: f64::INFINITY
+                };
+                len
+            ];
+            tasks.push(Task {
+                first,
+                len,
+                part,
+                kept,
+                packed: None,
+            });
         }
     }
     tasks
@@ -79,8 +91,16 @@ enum ValuesMut<'a> {
 
 impl Output {
     pub(super) fn new(queries: usize, k: usize, to_f64: bool) -> Self {
-        let distances = if to_f64 { Values::F64(vec![0.0; queries * k]) } else { Values::F32(vec![0.0; queries * k]) };
-        Self { distances, indices: vec![0; queries * k], k }
+        let distances = if to_f64 {
+            Values::F64(vec![0.0; queries * k])
+        } else {
+            Values::F32(vec![0.0; queries * k])
+        };
+        Self {
+            distances,
+            indices: vec![0; queries * k],
+            k,
+        }
     }
 
     /// The result cut into runs of `queries` queries.
@@ -91,7 +111,8 @@ impl Output {
             Values::F64(values) => values.chunks_mut(size).map(ValuesMut::F64).collect(),
         };
         let rows = distances.into_iter().zip(self.indices.chunks_mut(size));
-        rows.map(|(distances, indices)| OutputRows { distances, indices, k }).collect()
+        rows.map(|(distances, indices)| OutputRows { distances, indices, k })
+            .collect()
     }
 }
 

@@ -100,7 +100,15 @@ fn matrix(style: u8, rows: usize, features: usize, seed: u64) -> Array2<f64> {
             }
         }
         11 => values.mapv_inplace(|x| if x > 1.8 { f64::NAN } else { x }),
-        12 => values.mapv_inplace(|x| if x > 1.8 { f64::INFINITY } else if x < -1.9 { f64::NEG_INFINITY } else { x }),
+        12 => values.mapv_inplace(|x| {
+            if x > 1.8 {
+                f64::INFINITY
+            } else if x < -1.9 {
+                f64::NEG_INFINITY
+            } else {
+                x
+            }
+        }),
         13 => values.mapv_inplace(|x| x * 1e18),
         14 => values.mapv_inplace(|x| x * 1e-160),
         // Tight clusters far apart.
@@ -119,7 +127,14 @@ const STYLES: u8 = 17;
 
 fn distances() -> Vec<Distance> {
     let mut all = Vec::new();
-    let kinds = [Kind::Lp(2.0), Kind::Lp(1.0), Kind::Lp(f64::INFINITY), Kind::Dot, Kind::Cosine, Kind::Snr];
+    let kinds = [
+        Kind::Lp(2.0),
+        Kind::Lp(1.0),
+        Kind::Lp(f64::INFINITY),
+        Kind::Dot,
+        Kind::Cosine,
+        Kind::Snr,
+    ];
     for kind in kinds {
         for power in [1.0, 2.0] {
             for normalize in [None, Some(2.0), Some(1.0)] {
@@ -127,7 +142,12 @@ fn distances() -> Vec<Distance> {
             }
         }
     }
-    for (kind, power) in [(Kind::Lp(3.0), 1.0), (Kind::Lp(0.7), 1.0), (Kind::Dot, 3.0), (Kind::Lp(2.0), -1.0)] {
+    for (kind, power) in [
+        (Kind::Lp(3.0), 1.0),
+        (Kind::Lp(0.7), 1.0),
+        (Kind::Dot, 3.0),
+        (Kind::Lp(2.0), -1.0),
+    ] {
         all.push(Distance::new(kind, power, None).expect("valid parameters"));
     }
     all
@@ -139,22 +159,41 @@ fn found(neighbors: &super::Neighbors, queries: usize) -> Vec<Vec<(u64, i64)>> {
         Values::F32(values) => values.iter().map(|&v| f64::from(v)).collect(),
         Values::F64(values) => values.clone(),
     };
-    let pairs: Vec<_> = values.iter().map(|v| v.to_bits()).zip(neighbors.indices.iter().copied()).collect();
+    let pairs: Vec<_> = values
+        .iter()
+        .map(|v| v.to_bits())
+        .zip(neighbors.indices.iter().copied())
+        .collect();
     let k = pairs.len() / queries.max(1);
     pairs.chunks(k.max(1)).map(<[_]>::to_vec).collect()
 }
 
-fn wanted(distance: &Distance, query: Rows<'_>, reference: Rows<'_>, k: usize, exclude_self: bool) -> Vec<Vec<(u64, i64)>> {
+fn wanted(
+    distance: &Distance,
+    query: Rows<'_>,
+    reference: Rows<'_>,
+    k: usize,
+    exclude_self: bool,
+) -> Vec<Vec<(u64, i64)>> {
     reference::neighbors(distance, query, reference, k, exclude_self)
         .into_iter()
         .map(|row| {
             let bits = |v: f64| if v.is_nan() { f64::NAN.to_bits() } else { v.to_bits() };
-            row.into_iter().map(|(v, j)| (bits(v), i64::try_from(j).expect("small"))).collect()
+            row.into_iter()
+                .map(|(v, j)| (bits(v), i64::try_from(j).expect("small")))
+                .collect()
         })
         .collect()
 }
 
-fn by_model<S: Tiled>(simd: S, query: &Rows<'_>, reference: &Rows<'_>, k: usize, distance: &Distance, options: &Options<'_>) -> super::Neighbors {
+fn by_model<S: Tiled>(
+    simd: S,
+    query: &Rows<'_>,
+    reference: &Rows<'_>,
+    k: usize,
+    distance: &Distance,
+    options: &Options<'_>,
+) -> super::Neighbors {
     let (query, reference) = (query.view(), reference.view());
     with_format!(reference, F, view => {
         run::search::<S, F>(simd, (query, reference), view, k, distance, options).expect("the search succeeds")
@@ -166,15 +205,18 @@ fn check(query: Rows<'_>, reference: Rows<'_>, k: usize, distance: &Distance, op
     let want = wanted(distance, query, reference, k, options.exclude_self);
     let queries = query.len();
     let say = |what: &str| format!("{what}: {distance:?} {} k={k} {options:?}", query.dtype());
-    for method in [Method::Auto, Method::F32, Method::Direct] {
+    for method in [Method::Auto, Method::F32, Method::I8, Method::Direct] {
         let options = Options { method, ..*options };
         for level in Level::available() {
-            let options = Options { level: Some(level), ..options };
+            let options = Options {
+                level: Some(level),
+                ..options
+            };
             let got = search(query, reference, k, distance, &options);
             let got = got.unwrap_or_else(|error| panic!("{}: {error}", say(level.name())));
             assert_eq!(found(&got, queries), want, "{}", say(level.name()));
         }
-        if method == Method::F32 {
+        if matches!(method, Method::F32 | Method::I8) {
             let got = by_model(Model::<8, true>, &query, &reference, k, distance, &options);
             assert_eq!(found(&got, queries), want, "{}", say("8 lanes"));
             let got = by_model(Model::<16, true>, &query, &reference, k, distance, &options);
@@ -214,9 +256,23 @@ fn many_references_in_many_chunks_for_every_distance() {
     let reference = Owned::new(Dtype::F32, &matrix(0, 3000, 24, 1));
     let query = Owned::new(Dtype::F32, &matrix(0, 50, 24, 2));
     for distance in &distances() {
-        let options = Options { threads: 2, chunk: 512, batch: 12, ..Options::default() };
+        let options = Options {
+            threads: 2,
+            chunk: 512,
+            batch: 12,
+            ..Options::default()
+        };
         check(query.rows(), reference.rows(), 7, distance, &options);
-        check(query.rows(), reference.rows(), 7, distance, &Options { threads: 3, ..Options::default() });
+        check(
+            query.rows(),
+            reference.rows(),
+            7,
+            distance,
+            &Options {
+                threads: 3,
+                ..Options::default()
+            },
+        );
     }
 }
 
@@ -230,7 +286,11 @@ fn thousands_of_equal_rows_keep_the_smallest_indices() {
     let reference = Owned::new(Dtype::F32, &values);
     let query = reference.rows().slice(0, 40);
     for exclude_self in [false, true] {
-        let options = Options { exclude_self, threads: 2, ..Options::default() };
+        let options = Options {
+            exclude_self,
+            threads: 2,
+            ..Options::default()
+        };
         check(query, reference.rows(), 20, &distances()[0], &options);
     }
 }
@@ -258,13 +318,30 @@ fn nan_is_refused_with_the_first_row_that_has_it() {
     values[(130, 7)] = f64::NAN;
     let bad = Owned::new(Dtype::F32, &values);
     let good = Owned::new(Dtype::F32, &matrix(0, 30, 8, 7));
-    for method in [Method::F32, Method::Direct] {
+    for method in [Method::F32, Method::I8, Method::Direct] {
         for k in [1, 299] {
-            let options = Options { method, threads: 2, chunk: 64, ..Options::default() };
+            let options = Options {
+                method,
+                threads: 2,
+                chunk: 64,
+                ..Options::default()
+            };
             let error = search(good.rows(), bad.rows(), k, &distances()[0], &options).unwrap_err();
-            assert_eq!(error, Error::NanRow { argument: "reference", row: 130 });
+            assert_eq!(
+                error,
+                Error::NanRow {
+                    argument: "reference",
+                    row: 130
+                }
+            );
             let error = search(bad.rows(), good.rows(), 1, &distances()[0], &options).unwrap_err();
-            assert_eq!(error, Error::NanRow { argument: "query", row: 130 });
+            assert_eq!(
+                error,
+                Error::NanRow {
+                    argument: "query",
+                    row: 130
+                }
+            );
         }
     }
 }
@@ -274,12 +351,21 @@ fn rows_whose_squares_overflow_are_refused_where_squares_are_taken() {
     let mut values = matrix(0, 100, 8, 8);
     values[(40, 2)] = 1e160;
     let bad = Owned::new(Dtype::F64, &values);
-    for method in [Method::F32, Method::Direct] {
-        let options = Options { method, ..Options::default() };
+    for method in [Method::F32, Method::I8, Method::Direct] {
+        let options = Options {
+            method,
+            ..Options::default()
+        };
         for kind in [Kind::Lp(2.0), Kind::Dot, Kind::Cosine, Kind::Snr] {
             let distance = Distance::new(kind, 1.0, None).expect("valid");
             let error = search(bad.rows().slice(0, 20), bad.rows(), 3, &distance, &options).unwrap_err();
-            assert_eq!(error, Error::RowTooLarge { argument: "reference", row: 40 });
+            assert_eq!(
+                error,
+                Error::RowTooLarge {
+                    argument: "reference",
+                    row: 40
+                }
+            );
         }
         let manhattan = Distance::new(Kind::Lp(1.0), 1.0, None).expect("valid");
         check(bad.rows().slice(0, 60), bad.rows(), 3, &manhattan, &options);
@@ -292,7 +378,13 @@ fn a_search_stops_when_told_to() {
     let rows = reference.rows();
     let no = |_: u64, _: u64| false;
     for (threads, method) in [(1, Method::Direct), (2, Method::F32), (2, Method::Direct)] {
-        let options = Options { threads, method, level: Some(Level::Portable), poll: Some(&no), ..Options::default() };
+        let options = Options {
+            threads,
+            method,
+            level: Some(Level::Portable),
+            poll: Some(&no),
+            ..Options::default()
+        };
         let error = search(rows, rows, 3, &distances()[0], &options).unwrap_err();
         assert_eq!(error, Error::Interrupted);
     }
@@ -301,7 +393,13 @@ fn a_search_stops_when_told_to() {
 #[test]
 fn no_queries_give_no_neighbours() {
     let reference = Owned::new(Dtype::F32, &matrix(0, 40, 8, 10));
-    let got = search(reference.rows().slice(0, 0), reference.rows(), 3, &distances()[0], &Options::default());
+    let got = search(
+        reference.rows().slice(0, 0),
+        reference.rows(),
+        3,
+        &distances()[0],
+        &Options::default(),
+    );
     assert!(got.is_ok_and(|got| got.indices.is_empty()), "an empty result");
 }
 

@@ -34,7 +34,11 @@ impl Candidate {
     /// A candidate whose key is known.
     #[must_use]
     pub fn exact(key: f64, row: u64) -> Self {
-        Self { lower: key, upper: key, row }
+        Self {
+            lower: key,
+            upper: key,
+            row,
+        }
     }
 
     #[expect(clippy::float_cmp, reason = "equal bounds are how a known key is marked")]
@@ -82,7 +86,13 @@ impl Candidates {
     #[must_use]
     pub fn new(k: usize, room: usize) -> Self {
         assert!(room > k, "a buffer has room for more than k candidates");
-        Self { k, room, list: Vec::new(), threshold: f64::INFINITY, refined: 0 }
+        Self {
+            k,
+            room,
+            list: Vec::new(),
+            threshold: f64::INFINITY,
+            refined: 0,
+        }
     }
 
     /// Pairs whose key is above this are not among the nearest.
@@ -165,7 +175,9 @@ impl Candidates {
         if self.list.len() < self.k {
             return;
         }
-        let (_, kth, _) = self.list.select_nth_unstable_by(self.k - 1, |a, b| a.upper.total_cmp(&b.upper));
+        let (_, kth, _) = self
+            .list
+            .select_nth_unstable_by(self.k - 1, |a, b| a.upper.total_cmp(&b.upper));
         let upper = kth.upper;
         if upper < f64::INFINITY {
             self.threshold = self.threshold.min(score.widest(score.rank(upper)));
@@ -176,7 +188,8 @@ impl Candidates {
 
     fn refine_nearest(&mut self, score: &mut impl Score) {
         if self.list.len() > self.k {
-            self.list.select_nth_unstable_by(self.k - 1, |a, b| a.lower.total_cmp(&b.lower));
+            self.list
+                .select_nth_unstable_by(self.k - 1, |a, b| a.lower.total_cmp(&b.lower));
         }
         let nearest = self.k.min(self.list.len());
         self.refine(nearest, score);
@@ -214,7 +227,9 @@ impl Candidates {
         let order = |a: &Candidate, b: &Candidate| ranked(score, a).cmp(&ranked(score, b));
         self.list.select_nth_unstable_by(self.k - 1, order);
         self.list.truncate(self.k);
-        self.threshold = self.threshold.min(score.widest(score.rank(self.list[self.k - 1].lower)));
+        self.threshold = self
+            .threshold
+            .min(score.widest(score.rank(self.list[self.k - 1].lower)));
     }
 
     /// The first `k` by (value, index), fewer if fewer have a number. Empties the buffer.
@@ -236,7 +251,10 @@ impl Candidates {
                 self.refined += 1;
                 score.key(candidate.row)
             };
-            let found = Ranked { rank: score.rank(key), row: candidate.row };
+            let found = Ranked {
+                rank: score.rank(key),
+                row: candidate.row,
+            };
             if found.rank.is_nan() {
                 continue;
             }
@@ -261,5 +279,8 @@ impl Candidates {
 }
 
 fn ranked(score: &impl Score, candidate: &Candidate) -> Ranked {
-    Ranked { rank: score.rank(candidate.lower), row: candidate.row }
+    Ranked {
+        rank: score.rank(candidate.lower),
+        row: candidate.row,
+    }
 }

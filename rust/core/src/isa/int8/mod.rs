@@ -30,68 +30,6 @@ pub use model::{Bytes, Model, Sixteen, ThirtyTwo};
 #[cfg(target_arch = "x86_64")]
 pub use vnni::{Avx512Vnni, AvxVnni};
 
-/// What every CPU of the target runs.
-pub type Portable = Model<ThirtyTwo, 16>;
-
-/// The proof that the CPU has a tile's instructions.
-#[derive(Debug, Clone, Copy)]
-pub enum Token {
-    /// Plain Rust.
-    Portable(Portable),
-    /// AVX2 without VNNI.
-    #[cfg(target_arch = "x86_64")]
-    Avx2(Avx2),
-    /// AVX2 with AVX-VNNI.
-    #[cfg(target_arch = "x86_64")]
-    AvxVnni(AvxVnni),
-    /// AVX-512 with VNNI.
-    #[cfg(target_arch = "x86_64")]
-    Avx512Vnni(Avx512Vnni),
-}
-
-impl Token {
-    /// The best tile of this CPU at `level` or below; AVX-VNNI counts as part of the AVX2 level.
-    #[must_use]
-    pub fn of(level: Level) -> Self {
-        #[cfg(target_arch = "x86_64")]
-        {
-            if level >= Level::Avx512
-                && let Some(token) = Avx512Vnni::detect()
-            {
-                return Self::Avx512Vnni(token);
-            }
-            if level >= Level::Avx2
-                && let Some(token) = AvxVnni::detect()
-            {
-                return Self::AvxVnni(token);
-            }
-            if level >= Level::Avx2
-                && let Some(token) = Avx2::detect()
-            {
-                return Self::Avx2(token);
-            }
-        }
-        let _ = level;
-        Self::Portable(Portable::default())
-    }
-}
-
-/// Runs `$body` with `$tile` as the token of the best tile at `$level`.
-#[macro_export]
-macro_rules! dispatch_int8 {
-    ($level:expr, $tile:ident => $body:expr) => {
-        match $crate::isa::int8::Token::of($level) {
-            $crate::isa::int8::Token::Portable($tile) => $body,
-            #[cfg(target_arch = "x86_64")]
-            $crate::isa::int8::Token::Avx2($tile) => $body,
-            #[cfg(target_arch = "x86_64")]
-            $crate::isa::int8::Token::AvxVnni($tile) => $body,
-            #[cfg(target_arch = "x86_64")]
-            $crate::isa::int8::Token::Avx512Vnni($tile) => $body,
-        }
-    };
-}
-
 /// Features of a step: the bytes that one 32-bit lane holds.
 pub const STEP: usize = 4;
 /// Most rows of a row panel.
