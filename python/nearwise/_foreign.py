@@ -39,14 +39,15 @@ def search(sides: _arrays.Pair, k: int, distance: Distance, options: Options) ->
         indices.append(columns)
         if options.progress is not None:
             options.progress(start + len(block), len(query))
-    return _joined(found), _joined(indices)
+    return query.give_back(_joined(found)), query.give_back(_joined(indices))
 
 
 def _block(
     block: _arrays.Rows, reference: _arrays.Rows, k: int, distance: Distance, start: int, options: Options
 ) -> tuple[Any, Any]:
     with _no_grad(block):
-        matrix = _arrays.rows(distance(block.given, reference.given), "the distance's matrix", any_dtype=True)
+        answer = distance(block.give_back(block.given), reference.give_back(reference.given))
+    matrix = _arrays.rows(answer, "the distance's matrix", any_dtype=True)
     expected = (len(block), len(reference))
     if tuple(matrix.given.shape) != expected:
         raise ValueError(f"distance must return a matrix of shape {expected}, got {tuple(matrix.given.shape)}")
@@ -60,9 +61,9 @@ def _block(
         self_offset=start if options.exclude_self else None,
         threads=options.threads,
     )
-    columns = block.give_back(columns)
     if _arrays.is_tensor(matrix.given):
-        return matrix.given.to(columns.device).gather(1, columns), columns
+        columns = matrix.give_back(columns)
+        return matrix.given.gather(1, columns), columns
     return np.take_along_axis(matrix.given, columns, axis=1), columns
 
 

@@ -161,7 +161,8 @@ pub fn rounded(value: f64, to_f64: bool) -> f64 {
             reason = "this is the one rounding to the output type"
         )]
         let single = value as f32;
-        f64::from(single)
+        // A tiny negative number rounds to -0.
+        f64::from(single) + 0.0
     }
 }
 
@@ -232,6 +233,6 @@ fn into_output(values: impl Iterator<Item = f64>, to_f64: bool) -> Values {
             clippy::cast_possible_truncation,
             reason = "this is the one rounding to the output type"
         )]
-        Values::F32(values.map(|v| v as f32).collect())
+        Values::F32(values.map(|v| v as f32 + 0.0).collect())
     }
 }
