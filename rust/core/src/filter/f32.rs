@@ -27,10 +27,10 @@
 //! errors are added.
 
 use super::form::{Fate, Form, Operand, Shape, padded, widen_into};
-#[cfg(target_arch = "x86_64")]
 use super::i8::Int8;
 use super::terms::{Term, amount};
-use super::{Exceptions, Filter, Hit};
+use super::{Aligned, Exceptions, Filter, Hit};
+#[cfg(target_arch = "x86_64")]
 use crate::isa::{Avx2, Avx512};
 use crate::isa::{Model, Simd};
 use crate::matrix::Rows;
@@ -64,8 +64,8 @@ pub struct F32<'a, S, const R: usize, const V: usize, const P: usize> {
 /// Packed references.
 #[derive(Debug)]
 pub struct Chunk {
-    panels: Vec<f32>,
-    beta: Vec<f32>,
+    panels: Aligned<f32>,
+    beta: Aligned<f32>,
     slack: Vec<f32>,
     rows: usize,
 }
@@ -81,10 +81,10 @@ pub struct Piece<'a> {
 /// Packed queries.
 #[derive(Debug)]
 pub struct Block {
-    tiles: Vec<f32>,
+    tiles: Aligned<f32>,
     thresholds: Vec<f32>,
     scalars: Vec<Option<Scalars>>,
-    sums: Vec<f32>,
+    sums: Aligned<f32>,
 }
 
 /// A query's part of the bound.
@@ -212,9 +212,9 @@ impl<'a, S: Simd, const R: usize, const V: usize, const P: usize> F32<'a, S, R, 
         let first = panel * P;
         let size = self.features * P;
         let to = &mut piece.panels[panel * size..][..size];
-        to.fill(0.0);
         for lane in 0..P {
             let i = first + lane;
+            let mut packed = false;
             let (beta, slack) = if i >= rows.len() || dropped.get(i) == Some(&true) {
                 (f32::INFINITY, 0.0)
             } else {
@@ -229,10 +229,14 @@ impl<'a, S: Simd, const R: usize, const V: usize, const P: usize> F32<'a, S, R, 
                         for (to, &x) in to.chunks_exact_mut(P).zip(&scratch.narrow) {
                             to[lane] = x;
                         }
+                        packed = true;
                         self.reference_share(&operand, lost)
                     }
                 }
             };
+            if !packed {
+                to.chunks_exact_mut(P).for_each(|to| to[lane] = 0.0);
+            }
             piece.beta[first + lane] = beta;
             piece.slack[first + lane] = slack;
         }
@@ -409,8 +413,8 @@ impl<S: Simd, const R: usize, const V: usize, const P: usize> Filter for F32<'_,
     fn chunk(&self, rows: usize) -> Chunk {
         let panels = rows.div_ceil(P);
         Chunk {
-            panels: vec![0.0; panels * P * self.features],
-            beta: vec![0.0; panels * P],
+            panels: Aligned::zeros(panels * P * self.features),
+            beta: Aligned::zeros(panels * P),
             slack: vec![0.0; panels * P],
             rows: 0,
         }
@@ -447,10 +451,10 @@ impl<S: Simd, const R: usize, const V: usize, const P: usize> Filter for F32<'_,
     fn block(&self, queries: usize) -> Block {
         let tiles = queries.div_ceil(R);
         Block {
-            tiles: vec![0.0; tiles * R * self.features],
+            tiles: Aligned::zeros(tiles * R * self.features),
             thresholds: vec![f32::NEG_INFINITY; tiles * R],
             scalars: Vec::with_capacity(queries),
-            sums: vec![0.0; tiles * R * P],
+            sums: Aligned::zeros(tiles * R * P),
         }
     }
 

@@ -8,11 +8,13 @@
 //! preparation and float64 evaluation. A filter adds the error of its own arithmetic. For every pair, in key units,
 //! `interval(..).0 <= key <= interval(..).1`, where `key` is what refinement computes.
 
+pub mod aligned;
 pub mod f32;
 pub mod form;
 pub mod i8;
 pub mod terms;
 
+pub use aligned::Aligned;
 pub use form::{Fate, Form, Operand, Shape};
 
 use crate::matrix::Rows;

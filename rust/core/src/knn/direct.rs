@@ -69,8 +69,8 @@ fn scan<S: Tiled, F: Format>(
             let mut scorer = bench.scorer(query);
             for row in (start as u64..end as u64).filter(|&row| own != Some(row)) {
                 let key = scorer.key(row);
-                if key <= candidates.threshold() {
-                    candidates.push(Candidate::exact(key, row), &mut scorer);
+                if candidates.push(Candidate::exact(key, row)) {
+                    candidates.make_room(&mut scorer);
                 }
             }
         }

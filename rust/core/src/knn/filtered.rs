@@ -146,15 +146,8 @@ impl<'a, 's, 'f, S: Tiled, F: Format, L: Filter> Worker<'a, 's, 'f, S, F, L> {
                     continue;
                 }
                 let candidates = &mut self.candidates[query];
-                if !(hit.lower <= candidates.threshold()) {
-                    continue;
-                }
-                let candidate = Candidate {
-                    lower: hit.lower,
-                    upper: hit.upper,
-                    row,
-                };
-                if candidates.push(candidate, &mut self.bench.scorer(query)) {
+                if candidates.push(Candidate { lower: hit.lower, upper: hit.upper, row }) {
+                    candidates.make_room(&mut self.bench.scorer(query));
                     filter.set_threshold(block, query, candidates.threshold());
                 }
             }
@@ -168,7 +161,9 @@ impl<'a, 's, 'f, S: Tiled, F: Format, L: Filter> Worker<'a, 's, 'f, S, F, L> {
                 .filter(|&row| own != Some(row))
             {
                 let candidate = Candidate::exact(scorer.key(row), row);
-                self.candidates[query].push(candidate, &mut scorer);
+                if self.candidates[query].push(candidate) {
+                    self.candidates[query].make_room(&mut scorer);
+                }
             }
         }
         keep(

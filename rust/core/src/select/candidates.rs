@@ -127,21 +127,22 @@ impl Candidates {
         self.threshold = self.threshold.min(threshold);
     }
 
-    /// Adds a candidate unless it lies above the threshold. Returns whether the threshold has changed.
+    /// Adds a candidate unless it lies above the threshold. Returns whether the buffer is full; then
+    /// [`Candidates::make_room`] must follow.
     #[inline]
-    pub fn push(&mut self, candidate: Candidate, score: &mut impl Score) -> bool {
+    #[must_use]
+    pub fn push(&mut self, candidate: Candidate) -> bool {
         // NaN lies above every threshold: it never comes before a number.
         if !(candidate.lower <= self.threshold) {
             return false;
         }
         self.list.push(candidate);
-        if self.list.len() < self.room {
-            return false;
-        }
-        let before = self.threshold;
-        let target = self.k + (self.room - self.k) / 2;
-        self.shrink_to(target, score);
-        self.threshold < before
+        self.list.len() >= self.room
+    }
+
+    /// Empties a full buffer by half of what is beyond `k`. The threshold may fall.
+    pub fn make_room(&mut self, score: &mut impl Score) {
+        self.shrink_to(self.k + (self.room - self.k) / 2, score);
     }
 
     /// Leaves at most `target` candidates, which must be at least `k`.
