@@ -19,7 +19,11 @@ impl<T: Copy + Default> Aligned<T> {
     pub fn zeros(len: usize) -> Self {
         let buffer = vec![T::default(); len + LINE / size_of::<T>().max(1)];
         let start = buffer.as_ptr().align_offset(LINE);
-        Self { start: if start + len > buffer.len() { 0 } else { start }, buffer, len }
+        Self {
+            start: if start + len > buffer.len() { 0 } else { start },
+            buffer,
+            len,
+        }
     }
 }
 

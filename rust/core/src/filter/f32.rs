@@ -32,11 +32,17 @@ use super::terms::{Term, amount};
 use super::{Aligned, Exceptions, Filter, Hit};
 #[cfg(target_arch = "x86_64")]
 use crate::isa::{Avx2, Avx512};
-use crate::isa::{Model, Simd};
+use crate::isa::{Model, Simd, prefetch};
 use crate::matrix::Rows;
 
-/// Features whose slices of a panel stay in the first-level cache together with a tile.
+/// Features whose slices of a panel stay in the first-level cache together with a tile; a multiple of [`UNROLLED`].
 const DEPTH: usize = 256;
+
+/// Features per round of the inner loop.
+const UNROLLED: usize = 4;
+
+/// Numbers in a cache line.
+const LINE: usize = 16;
 
 /// Unit roundoff of float32.
 const U: f64 = f64::from_bits((1023 - 24) << 52);
@@ -81,7 +87,9 @@ pub struct Piece<'a> {
 /// Packed queries.
 #[derive(Debug)]
 pub struct Block {
+    /// Slice of features by slice, and in it tile by tile, so that a slice's tiles are read in a row.
     tiles: Aligned<f32>,
+    tile_count: usize,
     thresholds: Vec<f32>,
     scalars: Vec<Option<Scalars>>,
     sums: Aligned<f32>,
@@ -260,9 +268,12 @@ impl<'a, S: Simd, const R: usize, const V: usize, const P: usize> F32<'a, S, R, 
             };
             if scalars.is_some() {
                 block.thresholds[i] = f32::INFINITY;
-                let tile = &mut block.tiles[i / R * self.features * R..][..self.features * R];
-                for (to, &x) in tile.chunks_exact_mut(R).zip(&scratch.narrow) {
-                    to[i % R] = x;
+                for (slice, from) in scratch.narrow[..self.features].chunks(DEPTH).enumerate() {
+                    let start = slice * DEPTH * block.tile_count * R + i / R * from.len() * R;
+                    let tile = &mut block.tiles[start..][..from.len() * R];
+                    for (to, &x) in tile.chunks_exact_mut(R).zip(from) {
+                        to[i % R] = x;
+                    }
                 }
             }
             block.scalars.push(scalars);
@@ -275,36 +286,40 @@ impl<'a, S: Simd, const R: usize, const V: usize, const P: usize> F32<'a, S, R, 
     fn panel<K: Kernel>(&self, block: &mut Block, chunk: &Chunk, panel: usize, mut hits: Option<&mut Vec<Hit>>) {
         let simd = self.simd;
         let width = S::F32_LANES;
-        let references = &chunk.panels[panel * self.features * P..][..self.features * P];
+        let all = &chunk.panels[panel * self.features * P..];
         let tiles = block.scalars.len().div_ceil(R);
-        for (slice, references) in references.chunks(DEPTH * P).enumerate() {
-            let (references, _) = references.as_chunks::<P>();
-            let first = slice * DEPTH;
-            let last = first + references.len() == self.features;
+        let mut first = 0;
+        while first < self.features {
+            let depth = DEPTH.min(self.features - first);
+            let last = first + depth == self.features;
+            let (references, _) = all[first * P..(first + depth) * P].as_chunks::<P>();
+            let queries = &block.tiles[first * block.tile_count * R..][..depth * block.tile_count * R];
+            // The next slice is asked for while this one is worked on: each tile asks for its share.
+            let next = &all[((first + depth) * P).min(all.len())..];
+            let share = (depth * P).div_ceil(tiles.max(1)).next_multiple_of(LINE);
             for tile in 0..tiles {
-                let queries = &block.tiles[tile * self.features * R..][..self.features * R];
-                let (queries, _) = queries.as_chunks::<R>();
-                let queries = &queries[first..first + references.len()];
+                for line in next.iter().skip(tile * share).take(share).step_by(LINE) {
+                    prefetch(line);
+                }
+                let (queries, _) = queries[tile * depth * R..][..depth * R].as_chunks::<R>();
                 let sums = &mut block.sums[tile * R * P..][..R * P];
                 let mut acc = [[simd.splat_f32(0.0); V]; R];
-                if slice > 0 {
+                if first > 0 {
                     for r in 0..R {
                         for v in 0..V {
                             acc[r][v] = simd.load_f32(&sums[r * P + v * width..][..width]);
                         }
                     }
                 }
-                for (x, y) in queries.iter().zip(references) {
-                    let mut loaded = [simd.splat_f32(0.0); V];
-                    for v in 0..V {
-                        loaded[v] = simd.load_f32(&y[v * width..][..width]);
+                let (queries, queries_left) = queries.as_chunks::<UNROLLED>();
+                let (references, references_left) = references.as_chunks::<UNROLLED>();
+                for (queries, references) in queries.iter().zip(references) {
+                    for i in 0..UNROLLED {
+                        step::<K, S, R, V, P>(simd, &mut acc, &queries[i], &references[i]);
                     }
-                    for r in 0..R {
-                        let x = simd.splat_f32(x[r]);
-                        for v in 0..V {
-                            acc[r][v] = K::step(simd, acc[r][v], x, loaded[v]);
-                        }
-                    }
+                }
+                for (x, y) in queries_left.iter().zip(references_left) {
+                    step::<K, S, R, V, P>(simd, &mut acc, x, y);
                 }
                 if last {
                     let beta = &chunk.beta[panel * P..][..P];
@@ -330,6 +345,7 @@ impl<'a, S: Simd, const R: usize, const V: usize, const P: usize> F32<'a, S, R, 
                     store(simd, &acc, sums);
                 }
             }
+            first += depth;
         }
     }
 
@@ -452,6 +468,7 @@ impl<S: Simd, const R: usize, const V: usize, const P: usize> Filter for F32<'_,
         let tiles = queries.div_ceil(R);
         Block {
             tiles: Aligned::zeros(tiles * R * self.features),
+            tile_count: tiles,
             thresholds: vec![f32::NEG_INFINITY; tiles * R],
             scalars: Vec::with_capacity(queries),
             sums: Aligned::zeros(tiles * R * P),
@@ -593,6 +610,27 @@ impl Kernel for Maximum {
     #[inline(always)]
     fn estimate<S: Simd>(simd: S, sum: S::F32, beta: S::F32) -> S::F32 {
         simd.add_f32(sum, beta)
+    }
+}
+
+/// One feature of a tile.
+#[inline(always)]
+fn step<K: Kernel, S: Simd, const R: usize, const V: usize, const P: usize>(
+    simd: S,
+    acc: &mut [[S::F32; V]; R],
+    x: &[f32; R],
+    y: &[f32; P],
+) {
+    let width = S::F32_LANES;
+    let mut loaded = [simd.splat_f32(0.0); V];
+    for v in 0..V {
+        loaded[v] = simd.load_f32(&y[v * width..][..width]);
+    }
+    for r in 0..R {
+        let x = simd.splat_f32(x[r]);
+        for v in 0..V {
+            acc[r][v] = K::step(simd, acc[r][v], x, loaded[v]);
+        }
     }
 }
 

@@ -21,6 +21,7 @@ mod float_env;
 pub mod int8;
 mod level;
 mod model;
+mod prefetch;
 #[cfg(test)]
 mod tests;
 
@@ -35,6 +36,7 @@ pub use avx512::Avx512;
 pub use float_env::{FloatEnv, float_env};
 pub use level::{Level, Token};
 pub use model::{Model, Portable};
+pub use prefetch::prefetch;
 
 /// The operations of an instruction set. Each does to every lane what its words say, and no more.
 pub trait Simd: Copy + Send + Sync + Debug + 'static {

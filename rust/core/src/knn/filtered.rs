@@ -146,7 +146,11 @@ impl<'a, 's, 'f, S: Tiled, F: Format, L: Filter> Worker<'a, 's, 'f, S, F, L> {
                     continue;
                 }
                 let candidates = &mut self.candidates[query];
-                if candidates.push(Candidate { lower: hit.lower, upper: hit.upper, row }) {
+                if candidates.push(Candidate {
+                    lower: hit.lower,
+                    upper: hit.upper,
+                    row,
+                }) {
                     candidates.make_room(&mut self.bench.scorer(query));
                     filter.set_threshold(block, query, candidates.threshold());
                 }

@@ -168,8 +168,13 @@ impl<S: Tiled, F: Format> Search<'_, S, F> {
         self.exclude_self.then_some(query as u64)
     }
 
+    /// Lengths of the blocks of queries.
+    pub(super) fn blocks(&self) -> Vec<usize> {
+        self.plan.blocks(self.query.len())
+    }
+
     pub(super) fn new_tasks<B>(&self) -> Vec<Task<B>> {
-        tasks(self.query.len(), self.plan.block, self.plan.parts)
+        tasks(&self.blocks(), self.plan.parts)
     }
 
     /// How many candidates of a query stay between chunks.
@@ -187,7 +192,7 @@ impl<S: Tiled, F: Format> Search<'_, S, F> {
         mut tasks: Vec<Task<B>>,
         output: &mut Output,
     ) -> Result<()> {
-        let outputs = output.blocks(self.plan.block);
+        let outputs = output.blocks(&self.blocks());
         let items: Vec<_> = tasks.chunks_mut(self.plan.parts).zip(outputs).collect();
         for_each(
             self.plan.threads,

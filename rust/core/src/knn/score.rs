@@ -2,7 +2,7 @@
 
 use ndarray::ArrayView2;
 
-use crate::isa::Simd;
+use crate::isa::{Simd, prefetch};
 use crate::matrix::Format;
 use crate::refine::{Exact, ExactQuery};
 use crate::select::Score;
@@ -32,6 +32,18 @@ impl<S: Simd, F: Format> Score for Scorer<'_, S, F> {
                 self.gathered.extend(row.iter().copied());
                 self.exact.key::<S, F>(self.simd, self.query, self.gathered, None)
             }
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self, row: u64) {
+        /// Bytes after which the processor goes on by itself.
+        const AHEAD: usize = 1024;
+        const LINE: usize = 64;
+        #[expect(clippy::cast_possible_truncation, reason = "row numbers come from usize")]
+        if let Some(row) = self.view.row(row as usize).to_slice() {
+            let size = size_of::<F::Stored>();
+            row.iter().take(AHEAD / size).step_by(LINE / size).for_each(prefetch);
         }
     }
 

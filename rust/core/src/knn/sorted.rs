@@ -18,17 +18,19 @@ pub(super) fn run<S: Tiled, F: Format>(
     let refusals = Refusals::default();
     refusals.note(first_refused(search.simd, search.reference, search.refuses_large), 0);
     search.refuse("reference", refusals.found(), 0)?;
-    let block = search.plan.block;
-    let items: Vec<_> = output.blocks(block).into_iter().enumerate().collect();
+    let blocks = search.blocks();
+    let firsts = blocks.iter().scan(0, |first, len| {
+        *first += len;
+        Some((*first - len, *len))
+    });
+    let items: Vec<_> = firsts.zip(output.blocks(&blocks)).collect();
     let n = search.reference.len() as u64;
     for_each(
         search.plan.threads,
         items,
         watch,
         || (Bench::new(search), Vec::new()),
-        |(bench, ranked), (i, mut output)| {
-            let first = i * block;
-            let len = block.min(search.query.len() - first);
+        |(bench, ranked), ((first, len), mut output)| {
             bench.restart(first, len);
             for query in 0..len {
                 let own = search.own(first + query);

@@ -35,11 +35,11 @@ impl Kept {
     }
 }
 
-/// Tasks for `queries` queries in blocks of `block`, each block `parts` times in a row.
-pub(super) fn tasks<B>(queries: usize, block: usize, parts: usize) -> Vec<Task<B>> {
+/// Tasks for blocks of the lengths `blocks`, each block `parts` times in a row.
+pub(super) fn tasks<B>(blocks: &[usize], parts: usize) -> Vec<Task<B>> {
     let mut tasks = Vec::new();
-    for first in (0..queries).step_by(block) {
-        let len = block.min(queries - first);
+    let mut first = 0;
+    for &len in blocks {
         for part in 0..parts {
             let kept = vec![
                 Kept {
@@ -56,6 +56,7 @@ pub(super) fn tasks<B>(queries: usize, block: usize, parts: usize) -> Vec<Task<B
                 packed: None,
             });
         }
+        first += len;
     }
     tasks
 }
@@ -103,16 +104,41 @@ impl Output {
         }
     }
 
-    /// The result cut into runs of `queries` queries.
-    pub(super) fn blocks(&mut self, queries: usize) -> Vec<OutputRows<'_>> {
-        let (k, size) = (self.k, queries * self.k);
-        let distances: Vec<ValuesMut<'_>> = match &mut self.distances {
-            Values::F32(values) => values.chunks_mut(size).map(ValuesMut::F32).collect(),
-            Values::F64(values) => values.chunks_mut(size).map(ValuesMut::F64).collect(),
+    /// The result cut into blocks of the lengths `blocks`.
+    pub(super) fn blocks(&mut self, blocks: &[usize]) -> Vec<OutputRows<'_>> {
+        let k = self.k;
+        let mut distances = match &mut self.distances {
+            Values::F32(values) => ValuesMut::F32(values),
+            Values::F64(values) => ValuesMut::F64(values),
         };
-        let rows = distances.into_iter().zip(self.indices.chunks_mut(size));
-        rows.map(|(distances, indices)| OutputRows { distances, indices, k })
-            .collect()
+        let mut indices = &mut self.indices[..];
+        let mut rows = Vec::new();
+        for &len in blocks {
+            let (head, rest) = distances.split_at(len * k);
+            let (own, others) = indices.split_at_mut(len * k);
+            rows.push(OutputRows {
+                distances: head,
+                indices: own,
+                k,
+            });
+            (distances, indices) = (rest, others);
+        }
+        rows
+    }
+}
+
+impl<'a> ValuesMut<'a> {
+    fn split_at(self, mid: usize) -> (Self, Self) {
+        match self {
+            Self::F32(values) => {
+                let (head, rest): (&'a mut [f32], _) = values.split_at_mut(mid);
+                (Self::F32(head), Self::F32(rest))
+            }
+            Self::F64(values) => {
+                let (head, rest): (&'a mut [f64], _) = values.split_at_mut(mid);
+                (Self::F64(head), Self::F64(rest))
+            }
+        }
     }
 }
 
