@@ -69,3 +69,18 @@ def rank_neighbors(
     metrics: list[tuple[str, int | None]],
 ) -> Scores: ...
 def rank_matches(matches: NDArray[Any], relevant: NDArray[Any], metrics: list[tuple[str, int | None]]) -> Scores: ...
+def rank_matches(
+    matches: NDArray[Any], relevant: NDArray[Any], metrics: list[tuple[str, int | None]]
+) -> Scores: ...
+def rank_all(
+    query: NDArray[Any],
+    reference: NDArray[Any],
+    query_classes: NDArray[Any],
+    reference_classes: NDArray[Any],
+    distance: Distance,
+    metrics: list[tuple[str, int | None]],
+    *,
+    exclude_self: bool = False,
+    threads: int = 0,
+    progress: Callable[[int, int], object] | None = None,
+) -> Scores: ...

@@ -21,7 +21,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// A distance by its parameters: kind ("lp", "dot", "cosine", "snr"), p, power, and the p-norm to normalise by.
 #[pyclass(frozen, name = "Distance", module = "nearwise._core")]
 #[derive(Debug)]
-struct PyDistance(Distance);
+pub(crate) struct PyDistance(pub(crate) Distance);
 
 #[pymethods]
 impl PyDistance {

@@ -1,17 +1,21 @@
 //! Rank metrics for Python.
 
+use nearwise_core::knn::Options;
+use nearwise_core::knn::ranks::{self, Classes};
+use nearwise_core::matrix::Values;
 use nearwise_core::retrieval::{Kind, Metric, Neighborhoods, Scores, score_matches, score_neighbors};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::arrays::{Indices, Labels, Matches, vector_to_numpy};
-use nearwise_core::matrix::Values;
+use crate::arrays::{Indices, Labels, Matches, RowsArg, vector_to_numpy};
+use crate::knn::{PyDistance, interruptible};
 
 /// Adds this file's classes and functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyScores>()?;
     module.add_function(wrap_pyfunction!(rank_neighbors, module)?)?;
-    module.add_function(wrap_pyfunction!(rank_matches, module)?)
+    module.add_function(wrap_pyfunction!(rank_matches, module)?)?;
+    module.add_function(wrap_pyfunction!(rank_all, module)?)
 }
 
 /// Values of some metrics for every query; metrics are addressed by their number in the call that made it.
@@ -146,6 +150,43 @@ fn rank_matches(
     let matches = matches.as_standard_layout();
     let matches = matches.as_slice().unwrap_or_default();
     Ok(PyScores(py.detach(|| score_matches(matches, k, &relevant, &metrics))))
+}
+
+/// Scores of queries from the ranks of the references of their class among all, counted during the search.
+#[pyfunction]
+#[pyo3(signature = (query, reference, query_classes, reference_classes, distance, metrics, *, exclude_self = false, threads = 0, progress = None))]
+#[expect(clippy::too_many_arguments, reason = "one keyword of the Python call each")]
+fn rank_all(
+    py: Python<'_>,
+    query: RowsArg<'_>,
+    reference: RowsArg<'_>,
+    query_classes: Labels<'_>,
+    reference_classes: Labels<'_>,
+    distance: &PyDistance,
+    metrics: Vec<(String, Option<u64>)>,
+    exclude_self: bool,
+    threads: usize,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<PyScores> {
+    let metrics = parse(&metrics)?;
+    let (query, reference, distance) = (query.rows(), reference.rows(), distance.0);
+    let own: Vec<i64> = query_classes.as_array().to_vec();
+    let theirs: Vec<i64> = reference_classes.as_array().to_vec();
+    if own.len() != query.len() || theirs.len() != reference.len() {
+        return Err(PyValueError::new_err(format!(
+            "classes must hold one number per row, got {} and {} for {} and {} rows",
+            own.len(),
+            theirs.len(),
+            query.len(),
+            reference.len()
+        )));
+    }
+    let scores = interruptible(py, progress, |poll| {
+        let options = Options { exclude_self, threads, poll: Some(poll), ..Options::default() };
+        let classes = Classes { query: &own, reference: &theirs };
+        ranks::score(query, reference, classes, &distance, &metrics, &options)
+    })?;
+    Ok(PyScores(scores))
 }
 
 fn parse(metrics: &[(String, Option<u64>)]) -> PyResult<Vec<Metric>> {

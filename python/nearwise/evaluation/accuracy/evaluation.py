@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nearwise import _progress, neighbors
 from nearwise.evaluation.accuracy import custom, rank, relevance, retrieval, selection
 
 if TYPE_CHECKING:
@@ -91,6 +92,12 @@ class Evaluation:
             return None
         metrics = [each for name in self.built_in if (each := rank.metric(name))]
         k, depth = self._depth(metrics, relevant, everything=bool(needs))
+        formula = retrieval.core_formula(self.calculator.knn_func, self.inputs)
+        if formula and not needs and relevant.reference is not None and _counting_pays(depth, self.inputs.available):
+            classes = (relevant.query, relevant.reference)
+            threads = neighbors.checked_threads(self.calculator.knn_func.threads)  # type: ignore[attr-defined]
+            with _progress.reporter(progress) as report:
+                return rank.score_search(metrics, k, self.inputs, classes, formula, threads, report)
         found = retrieval.neighbors(self.calculator.knn_func, self.inputs, depth)
         if needs:
             kwargs.update(custom.with_neighbors(self.inputs, relevant, found))
@@ -120,3 +127,8 @@ class Evaluation:
             )
         k = min(k, available)
         return k, min(max(k, at), available)
+
+
+def _counting_pays(depth: int, available: int) -> bool:
+    """Whether counting ranks beats searching for `depth` neighbours; the bench of the evaluation set the bound."""
+    return depth > 256 or 2 * depth > available

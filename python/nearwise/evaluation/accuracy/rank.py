@@ -14,6 +14,9 @@ from nearwise.evaluation.accuracy.relevance import EQUALITY
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from nearwise._formula import Formula
+    from nearwise.evaluation.accuracy.inputs import Inputs
+
     NDArray = np.ndarray[Any, Any]
 
 # Public name to the core's; the last two look at the first R alone.
@@ -77,6 +80,28 @@ def score_neighbors(
 def score_matches(metrics: Sequence[Metric], k: int | None, matches: NDArray, relevant: NDArray) -> _core.Scores:
     """Score queries by a matrix that says which neighbours match."""
     return _core.rank_matches(matches.view(np.uint8), relevant, _specs(metrics, k))
+
+
+def score_search(
+    metrics: Sequence[Metric],
+    k: int | None,
+    inputs: Inputs,
+    classes: tuple[NDArray, NDArray],
+    formula: Formula,
+    threads: int,
+    progress: Callable[[int, int], object] | None,
+) -> _core.Scores:
+    """Score queries by the ranks of the references of their class, counted during a search by the core."""
+    return _core.rank_all(
+        inputs.query.numpy(),
+        inputs.reference.numpy(),
+        *classes,
+        _core.Distance(formula.kind, p=formula.p, power=formula.power, normalize=formula.normalize),
+        _specs(metrics, k),
+        exclude_self=inputs.ref_includes_query,
+        threads=threads,
+        progress=progress,
+    )
 
 
 def average(

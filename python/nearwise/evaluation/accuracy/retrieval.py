@@ -59,9 +59,11 @@ def neighbors(knn_func: Callable[..., Any], inputs: Inputs, k: int) -> Retrieved
     return Retrieved(found[0], _checked(found[1], (len(inputs.query), k), len(inputs.reference)))
 
 
-def core_formula(knn_func: Any) -> Formula | None:
-    """Return what the core computes for a `CustomKNN` of ours, or None for any other function."""
-    if type(knn_func) is not CustomKNN or knn_func.backend not in ("auto", "rust") or knn_func.nan_policy != "raise":
+def core_formula(knn_func: Any, inputs: Inputs) -> Formula | None:
+    """Return what the core computes for a `CustomKNN` of ours on the CPU, or None for any other function or place."""
+    if type(knn_func) is not CustomKNN or inputs.query.device != "cpu":
+        return None
+    if knn_func.backend not in ("auto", "rust") or knn_func.nan_policy != "raise":
         return None
     return distances.resolve(knn_func.distance).formula
 

@@ -26,6 +26,8 @@
 //! Sums of absolute differences have a relative error of γ, largest differences of u, and the stored rows' own
 //! errors are added.
 
+pub mod dense;
+
 use super::form::{Fate, Form, Operand, Shape, padded, widen_into};
 use super::i8::Int8;
 use super::terms::{Term, amount};
@@ -541,7 +543,7 @@ impl<S: Simd, const R: usize, const V: usize, const P: usize> Filter for F32<'_,
 /// An instruction set with the tile that fits its registers.
 pub trait Tiled: Int8 {
     /// The float32 filter on this instruction set.
-    type Float32<'a>: Filter;
+    type Float32<'a>: dense::Dense;
 
     /// The float32 filter for `form`.
     fn f32_filter(self, form: &Form) -> Self::Float32<'_>;

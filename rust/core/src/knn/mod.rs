@@ -5,6 +5,7 @@ mod dense;
 mod direct;
 mod filtered;
 mod plan;
+pub mod ranks;
 mod run;
 mod score;
 mod sorted;
