@@ -69,9 +69,6 @@ def rank_neighbors(
     metrics: list[tuple[str, int | None]],
 ) -> Scores: ...
 def rank_matches(matches: NDArray[Any], relevant: NDArray[Any], metrics: list[tuple[str, int | None]]) -> Scores: ...
-def rank_matches(
-    matches: NDArray[Any], relevant: NDArray[Any], metrics: list[tuple[str, int | None]]
-) -> Scores: ...
 def rank_all(
     query: NDArray[Any],
     reference: NDArray[Any],
