@@ -47,7 +47,7 @@ def _run_table(options: argparse.Namespace) -> None:
 
 def _rows() -> list[Row]:
     rows = search.rows()
-    for name in ("threshold", "retrieval"):
+    for name in ("threshold", "retrieval", "training"):
         if importlib.util.find_spec(name):
             module = importlib.import_module(name)
             if hasattr(module, "rows"):
