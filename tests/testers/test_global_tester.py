@@ -421,8 +421,8 @@ def test_the_epoch_is_only_recorded(epoch):
 @pytest.mark.rule("T-23")
 def test_results_do_not_depend_on_batches_or_workers():
     torch.manual_seed(0)
-    data = TensorDataset(torch.randn(50, 4), torch.randint(0, 5, (50,)))
-    whole = run({"val": data}, include=())
+    data = Items(torch.randn(50, 4), torch.randint(0, 5, (50,)))
+    whole = run({"val": TensorDataset(*data.columns)}, include=(), dataloader_num_workers=2)
     for options in ({"batch_size": 3}, {"batch_size": 1}, {"dataloader_num_workers": 2, "batch_size": 7}):
         assert run({"val": data}, include=(), **options) == whole
 

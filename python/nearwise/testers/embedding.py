@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 
 from nearwise.testers.labels import Column, columns_of, joined
 
@@ -46,6 +46,9 @@ def embed(
         If it is empty, or a batch's embeddings and labels do not fit.
     """
     total = _length(dataset)
+    if type(dataset) is TensorDataset and loader.get("collate_fn") is None:
+        # Handing slices of tensors between processes takes six times as long as cutting them here.
+        loader = {**loader, "num_workers": 0}
     batches = DataLoader(dataset, shuffle=False, drop_last=False, **loader)
     streams: list[Tensor] = []
     labels: list[list[Column]] = []
