@@ -7,7 +7,7 @@
 //! sorted and swept. Ties go to the candidate with the fewest matches, so a bucket whose bound merely equals the best
 //! is swept too.
 
-use super::buckets::{Bucketed, Run, first_not_finite, not_finite};
+use super::buckets::{Bucketed, Gathered, Run, first_not_finite, not_finite};
 use super::merge::Merge;
 use super::metric::{Metric, Point};
 use super::order::{Order, Score, threshold};
@@ -65,15 +65,8 @@ fn sorted<S: Score>(scores: &[S], labels: &[u8], order: Order, metric: Metric) -
     };
     check_labels(total)?;
     metric.check(total)?;
-    let mut leader = Leader {
-        at: Point::default(),
-        weakest: None,
-        beyond: None,
-    };
-    leader.sweep(&positives, &negatives, Point::default(), metric, total);
-    if leader.weakest.is_none() {
-        leader.beyond = None;
-    }
+    let mut leader = Leader::reject_all();
+    leader.sweep((&positives, &negatives), Point::default(), metric, total);
     Ok((leader, total))
 }
 
@@ -102,24 +95,24 @@ fn bucketed<S: Score>(
     });
     let mut gathered = buckets.gather(&counts, |run| !metric.better(lower, bound(run), total), workers)?;
     gathered.sort(workers)?;
-    let mut leader = Leader {
-        at: Point::default(),
-        weakest: None,
-        beyond: None,
+    let keys = |run: &Run| {
+        let Gathered {
+            positives, negatives, ..
+        } = &gathered;
+        (&positives[run.positives.clone()], &negatives[run.negatives.clone()])
     };
-    for run in &gathered.runs {
-        if metric.better(bound(run), leader.at, total) {
-            let (positives, negatives) = (
-                &gathered.positives[run.positives.clone()],
-                &gathered.negatives[run.negatives.clone()],
-            );
-            leader.sweep(positives, negatives, run.before, metric, total);
+    let mut leader = Leader::reject_all();
+    let mut next = 0;
+    for (index, run) in gathered.runs.iter().enumerate() {
+        if metric.better(bound(run), leader.at, total) && leader.sweep(keys(run), run.before, metric, total) {
+            next = index + 1;
         }
     }
-    if let (Some(weakest), None) = (leader.weakest, leader.beyond)
-        && leader.at != total
+    // The bucket after a leading end was gathered too, for its bound is no less than that end.
+    if let (None, Some(run)) = (leader.beyond, gathered.runs.get(next))
+        && leader.weakest.is_some()
     {
-        leader.beyond = buckets.beyond(weakest, workers)?;
+        leader.beyond = first(keys(run));
     }
     Ok((leader, total))
 }
@@ -132,10 +125,27 @@ fn bound(run: &Run) -> Point {
     }
 }
 
+/// The strictest key of two sorted classes.
+fn first<K: Ord + Copy>((positives, negatives): (&[K], &[K])) -> Option<K> {
+    match (positives.first(), negatives.first()) {
+        (Some(&p), Some(&n)) => Some(p.min(n)),
+        (p, n) => p.or(n).copied(),
+    }
+}
+
 impl<K: Ord + Copy> Leader<K> {
-    /// Takes the lead of every candidate that ends at one of these sorted keys.
-    fn sweep(&mut self, positives: &[K], negatives: &[K], before: Point, metric: Metric, total: Point) {
-        let mut last = 0;
+    fn reject_all() -> Self {
+        Self {
+            at: Point::default(),
+            weakest: None,
+            beyond: None,
+        }
+    }
+
+    /// Takes the lead of every candidate that ends at one of these sorted keys; whether there was one.
+    fn sweep(&mut self, keys: (&[K], &[K]), before: Point, metric: Metric, total: Point) -> bool {
+        let (positives, negatives) = keys;
+        let (mut last, mut led) = (0, false);
         for step in Merge::new(positives, negatives) {
             // Without a new true positive the value has not grown.
             if step.positives == last {
@@ -147,17 +157,17 @@ impl<K: Ord + Copy> Leader<K> {
                 fp: before.fp + step.negatives as u64,
             };
             if metric.better(at, self.at, total) {
-                let next = (positives.get(step.positives), negatives.get(step.negatives));
-                let beyond = match next {
-                    (Some(&p), Some(&n)) => Some(p.min(n)),
-                    (p, n) => p.or(n).copied(),
-                };
-                *self = Self {
-                    at,
-                    weakest: Some(step.key),
-                    beyond,
-                };
+                let beyond = first((&positives[step.positives..], &negatives[step.negatives..]));
+                (led, *self) = (
+                    true,
+                    Self {
+                        at,
+                        weakest: Some(step.key),
+                        beyond,
+                    },
+                );
             }
         }
+        led
     }
 }

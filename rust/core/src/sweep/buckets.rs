@@ -8,8 +8,12 @@ use super::order::{Order, Score};
 use super::workers::Workers;
 use crate::error::{Error, Result};
 
-/// Buckets of a sweep, a power of two. Their counts (64 KiB a thread) stay in the second-level cache.
+/// Buckets of a sweep, a power of two. Their counters (32 KiB a thread) stay near the first-level cache.
 pub(crate) const BUCKETS: usize = 4096;
+/// One for the negatives and one for the positives of each bucket.
+const SLOTS: usize = 2 * BUCKETS;
+/// Gathering less than one in so many scores is done by parts and joined.
+const FEW: usize = 16;
 /// Scores between two questions whether to go on.
 const STEP: usize = 1 << 18;
 /// Scores whose buckets are computed at once, apart from the counting, so that the compiler vectorises it.
@@ -32,6 +36,8 @@ pub(crate) struct Gathered<K> {
     pub(crate) positives: Vec<K>,
     pub(crate) negatives: Vec<K>,
     pub(crate) runs: Vec<Run>,
+    /// Whether the keys of different buckets are mixed until sorted.
+    mixed: bool,
 }
 
 /// One bucket of [`Gathered`].
@@ -65,25 +71,25 @@ impl<'a, S: Score> Bucketed<'a, S> {
         }
     }
 
-    /// Calls `each(bucket, position)` for every score of a range, in order; false when told to stop.
+    /// Calls `each(slot, position)` for every score of a range, in order; false when told to stop.
+    ///
+    /// A slot is twice the bucket, plus one for a positive.
     #[inline(always)]
     fn visit(&self, range: Range<usize>, alive: &dyn Fn() -> bool, mut each: impl FnMut(usize, usize)) -> bool {
-        let flip = if self.order == Order::Descending {
-            BUCKETS - 1
-        } else {
-            0
-        };
-        let mut places = [0usize; BLOCK];
+        #[expect(clippy::cast_possible_truncation, reason = "slots are few")]
+        let flip = if self.order == Order::Descending { SLOTS - 2 } else { 0 } as u16;
+        let mut slots = [0u16; BLOCK];
         for step in pieces(range, STEP) {
             if !alive() {
                 return false;
             }
             for block in pieces(step, BLOCK) {
-                for (place, &score) in places.iter_mut().zip(&self.scores[block.clone()]) {
-                    *place = (score.place(self.line) & (BUCKETS - 1)) ^ flip;
+                let (scores, labels) = (&self.scores[block.clone()], &self.labels[block.clone()]);
+                for ((slot, &score), &label) in slots.iter_mut().zip(scores).zip(labels) {
+                    *slot = (score.place(self.line) << 1) ^ flip | u16::from(label != 0);
                 }
-                for (&place, position) in places.iter().zip(block) {
-                    each(place, position);
+                for (&slot, position) in slots.iter().zip(block) {
+                    each(usize::from(slot) & (SLOTS - 1), position);
                 }
             }
         }
@@ -93,18 +99,19 @@ impl<'a, S: Score> Bucketed<'a, S> {
     /// Counts of every bucket, or what is wrong with the scores.
     pub(crate) fn count(&self, workers: Workers<'_>) -> Result<Vec<Point>> {
         let bad = AtomicUsize::new(usize::MAX);
-        let chunk = self.scores.len().div_ceil(workers.threads * 4).max(STEP);
-        let tasks = pieces(0..self.scores.len(), chunk).collect();
-        let parts = workers.run(tasks, |range: Range<usize>, alive| {
-            if let Some(position) = first_not_finite(&self.scores[range.clone()]) {
-                bad.fetch_min(range.start + position, Ordering::Relaxed);
-                return Some(Vec::new());
+        let parts = workers.run(self.chunks(workers), |range: Range<usize>, alive| {
+            let mut slots = [0u32; SLOTS];
+            // By steps, so that the check leaves the scores in the cache.
+            for step in pieces(range, BLOCK * 64) {
+                if let Some(position) = first_not_finite(&self.scores[step.clone()]) {
+                    bad.fetch_min(step.start + position, Ordering::Relaxed);
+                    return Some(Vec::new());
+                }
+                if !self.visit(step, alive, |slot, _| slots[slot] += 1) {
+                    return None;
+                }
             }
-            let mut counts = vec![[0u64; 2]; BUCKETS];
-            let done = self.visit(range, alive, |bucket, position| {
-                counts[bucket][usize::from(self.labels[position] != 0)] += 1;
-            });
-            done.then_some(counts)
+            Some(slots.to_vec())
         })?;
         let bad = bad.into_inner();
         if bad != usize::MAX {
@@ -112,21 +119,25 @@ impl<'a, S: Score> Bucketed<'a, S> {
         }
         let mut total = vec![Point::default(); BUCKETS];
         for part in parts {
-            for (sum, [fp, tp]) in total.iter_mut().zip(part) {
-                sum.tp += tp;
-                sum.fp += fp;
+            for (sum, slots) in total.iter_mut().zip(part.chunks_exact(2)) {
+                sum.fp += u64::from(slots[0]);
+                sum.tp += u64::from(slots[1]);
             }
         }
         Ok(total)
     }
 
+    /// Several tasks for each worker, none with more scores than a 32-bit counter counts.
+    fn chunks(&self, workers: Workers<'_>) -> Vec<Range<usize>> {
+        let chunk = self.scores.len().div_ceil(workers.threads * 4).clamp(STEP, 1 << 30);
+        pieces(0..self.scores.len(), chunk).collect()
+    }
+
     /// The keys of the buckets for which `keep` holds, given everyone's counts.
-    ///
-    /// Each worker reads all scores and writes the buckets that are its own: no two write to the same place.
     pub(crate) fn gather(
         &self,
         counts: &[Point],
-        keep: impl Fn(&Run) -> bool,
+        mut keep: impl FnMut(&Run) -> bool,
         workers: Workers<'_>,
     ) -> Result<Gathered<S::Key>> {
         let mut before = Point::default();
@@ -147,55 +158,75 @@ impl<'a, S: Score> Bucketed<'a, S> {
                 runs.push(run);
             }
         }
+        if (positives + negatives) * FEW < self.scores.len() {
+            self.collect(&buckets, runs, workers)
+        } else {
+            self.scatter(&buckets, runs, workers)
+        }
+    }
+
+    /// [`Self::gather`] for a small part of the scores: each worker reads a part of them.
+    fn collect(&self, buckets: &[usize], runs: Vec<Run>, workers: Workers<'_>) -> Result<Gathered<S::Key>> {
+        let mut kept = [false; BUCKETS];
+        for &bucket in buckets {
+            kept[bucket] = true;
+        }
+        let parts = workers.run(self.chunks(workers), |range: Range<usize>, alive| {
+            let mut keys = [Vec::new(), Vec::new()];
+            let done = self.visit(range, alive, |slot, position| {
+                if kept[slot / 2] {
+                    keys[slot % 2].push(self.scores[position].key(self.order));
+                }
+            });
+            done.then_some(keys)
+        })?;
+        let class = |slot: usize| parts.iter().flat_map(|keys| &keys[slot]).copied().collect();
+        Ok(Gathered {
+            positives: class(1),
+            negatives: class(0),
+            runs,
+            mixed: true,
+        })
+    }
+
+    /// [`Self::gather`] without a second copy: each worker reads all scores and writes the buckets that are its own.
+    fn scatter(&self, buckets: &[usize], runs: Vec<Run>, workers: Workers<'_>) -> Result<Gathered<S::Key>> {
         let filler = self.scores[0].key(self.order);
+        let (positives, negatives) = runs.last().map_or((0, 0), |run| (run.positives.end, run.negatives.end));
         let mut gathered = Gathered {
             positives: vec![filler; positives],
             negatives: vec![filler; negatives],
             runs,
+            mixed: false,
         };
-        let tasks = shares(&mut gathered, &buckets, workers.threads);
-        workers.run(tasks, |share, alive| self.fill(share, alive))?;
-        Ok(gathered)
-    }
-
-    fn fill(&self, share: Share<'_, S::Key>, alive: &dyn Fn() -> bool) -> Option<()> {
-        let Share {
-            mut cursors,
-            positives,
-            negatives,
-        } = share;
-        let done = self.visit(0..self.scores.len(), alive, |bucket, position| {
-            let positive = self.labels[position] != 0;
-            let cursor = &mut cursors[bucket][usize::from(positive)];
-            if *cursor != NOT_MINE {
-                let keys = if positive { &mut *positives } else { &mut *negatives };
-                keys[*cursor] = self.scores[position].key(self.order);
-                *cursor += 1;
-            }
-        });
-        done.then_some(())
-    }
-
-    /// The strictest key weaker than `key`, if any.
-    pub(crate) fn beyond(&self, key: S::Key, workers: Workers<'_>) -> Result<Option<S::Key>> {
-        let chunk = self.scores.len().div_ceil(workers.threads * 4).max(STEP);
-        let tasks = pieces(0..self.scores.len(), chunk).collect();
-        let found = workers.run(tasks, |range: Range<usize>, _| {
-            Some(
-                self.scores[range]
-                    .iter()
-                    .map(|s| s.key(self.order))
-                    .filter(|&k| k > key)
-                    .min(),
-            )
+        let tasks = shares(&mut gathered, buckets, workers.threads);
+        workers.run(tasks, |share, alive| {
+            let Share {
+                mut cursors,
+                positives,
+                negatives,
+            } = share;
+            let done = self.visit(0..self.scores.len(), alive, |slot, position| {
+                let cursor = &mut cursors[slot];
+                if *cursor != NOT_MINE {
+                    let keys = if slot % 2 == 1 {
+                        &mut *positives
+                    } else {
+                        &mut *negatives
+                    };
+                    keys[*cursor] = self.scores[position].key(self.order);
+                    *cursor += 1;
+                }
+            });
+            done.then_some(())
         })?;
-        Ok(found.into_iter().flatten().min())
+        Ok(gathered)
     }
 }
 
-/// A worker's part of [`Gathered`], and where in it the next key of (bucket, class) goes.
+/// A worker's part of [`Gathered`], and where in it the next key of a slot goes.
 struct Share<'a, K> {
-    cursors: Vec<[usize; 2]>,
+    cursors: Vec<usize>,
     positives: &'a mut [K],
     negatives: &'a mut [K],
 }
@@ -211,11 +242,12 @@ fn shares<'a, K>(gathered: &'a mut Gathered<K>, buckets: &[usize], threads: usiz
     while let Some((first, _)) = runs.peek() {
         let start = (first.positives.start, first.negatives.start);
         let mut end = start;
-        let mut cursors = vec![[NOT_MINE; 2]; BUCKETS];
+        let mut cursors = vec![NOT_MINE; SLOTS];
         while end.0 - start.0 + end.1 - start.1 < size
             && let Some((run, &bucket)) = runs.next()
         {
-            cursors[bucket] = [run.negatives.start - start.1, run.positives.start - start.0];
+            cursors[2 * bucket] = run.negatives.start - start.1;
+            cursors[2 * bucket + 1] = run.positives.start - start.0;
             end = (run.positives.end, run.negatives.end);
         }
         let (mine, rest) = positives.split_at_mut(end.0 - start.0);
@@ -231,16 +263,17 @@ fn shares<'a, K>(gathered: &'a mut Gathered<K>, buckets: &[usize], threads: usiz
 }
 
 impl<K: Ord + Copy + Send> Gathered<K> {
-    /// Sorts both classes: buckets are in order already.
+    /// Sorts both classes.
     pub(crate) fn sort(&mut self, workers: Workers<'_>) -> Result<()> {
         let (mut positives, mut negatives) = (&mut self.positives[..], &mut self.negatives[..]);
         let mut tasks = Vec::new();
-        for run in &self.runs {
+        for run in self.runs.iter().filter(|_| !self.mixed) {
             let (mine, rest) = positives.split_at_mut(run.positives.len());
             let (mine_negative, rest_negative) = negatives.split_at_mut(run.negatives.len());
             (positives, negatives) = (rest, rest_negative);
             tasks.extend([mine, mine_negative]);
         }
+        tasks.extend([positives, negatives]);
         workers.run(tasks, |keys: &mut [K], _| {
             keys.sort_unstable();
             Some(())

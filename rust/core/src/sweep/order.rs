@@ -42,7 +42,7 @@ pub(crate) trait Score: Copy + Send + Sync + std::fmt::Debug {
     /// A line through a sample of the scores, so that places spread evenly over `places` (a power of two).
     fn line(sample: &[Self], places: usize) -> Self::Line;
     /// A place below `places` that never decreases as the score grows, whatever the line.
-    fn place(self, line: Self::Line) -> usize;
+    fn place(self, line: Self::Line) -> u16;
     /// The score as float64.
     fn wide(self) -> f64;
 }
@@ -137,14 +137,14 @@ macro_rules! real {
             }
 
             #[inline(always)]
-            fn place(self, line: Line<$real>) -> usize {
+            fn place(self, line: Line<$real>) -> u16 {
                 // Adding 2^(mantissa bits) leaves the nearest whole number in the low bits. Each of the four steps
                 // is monotone, so their composition is.
                 const WHOLE: $real = $whole;
                 let x = (self - line.low) * line.scale;
                 let x = if x > 0.0 { x } else { 0.0 };
                 let x = if x < line.last { x } else { line.last };
-                ((x + WHOLE).to_bits() ^ WHOLE.to_bits()) as usize
+                ((x + WHOLE).to_bits() ^ WHOLE.to_bits()) as u16
             }
 
             fn wide(self) -> f64 {
@@ -193,8 +193,8 @@ macro_rules! half {
             }
 
             #[inline(always)]
-            fn place(self, shift: u32) -> usize {
-                usize::from(self.key(Order::Ascending) >> shift)
+            fn place(self, shift: u32) -> u16 {
+                self.key(Order::Ascending) >> shift
             }
 
             fn wide(self) -> f64 {
