@@ -15,6 +15,7 @@ from nearwise.cli import INTERRUPTED
 SUBCOMMANDS = {
     "info": "nearwise.cli.info",
     "search": "nearwise.cli.search",
+    "threshold": "nearwise.cli.threshold",
 }
 
 
