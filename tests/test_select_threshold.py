@@ -386,3 +386,18 @@ def test_infinite_thresholds_survive_json_and_accept_nothing(dtype):
 def test_scores_on_a_gpu_and_labels_on_the_cpu():
     scores = torch.tensor([1.0, 2.0, 4.0, 8.0], device="cuda")
     assert select_threshold(scores, bools("TTFF"), match_f1, is_inverted=False) == (3.0, 1.0)
+
+
+@pytest.mark.rule("ST-17", "I-2")
+@pytest.mark.parametrize("metric", [match_f1, lambda counts: match_f1(counts)])
+def test_subnormal_scores_survive_a_thread_that_flushes_them(metric):
+    scores, labels = np.array([1e-40, 3e-40, 5e-40], dtype=np.float32), bools("FTT")
+    expected = select_threshold(scores, labels, metric, is_inverted=True)
+    assert 1e-40 < expected.threshold < 3e-40
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this CPU does not flush")
+    try:
+        flushed = select_threshold(scores, labels, metric, is_inverted=True)
+    finally:
+        torch.set_flush_denormal(False)
+    assert flushed == expected

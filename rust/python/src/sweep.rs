@@ -14,7 +14,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(best_threshold, module)?)
 }
 
-/// (threshold, value) of the best candidate by a built-in metric; `beta_squared` is a fraction for "f_beta".
+/// (threshold, value) of the best candidate by a built-in metric; `beta_squared` is a fraction for the F-score.
 #[pyfunction]
 #[pyo3(signature = (scores, labels, metric, beta_squared, is_inverted, threads = 0))]
 fn best_threshold(

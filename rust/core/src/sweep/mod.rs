@@ -28,6 +28,7 @@ pub use self::order::Order;
 use self::candidates::Sorted;
 use self::workers::Workers;
 use crate::error::{Error, Result};
+use crate::isa::float_env;
 use crate::knn::Poll;
 
 /// Scores as they are stored.
@@ -123,6 +124,8 @@ pub fn select(
     options: &Options<'_>,
 ) -> Result<Selection> {
     check_lengths(scores, labels)?;
+    // Subnormal scores are numbers here, whatever the caller's thread makes of them.
+    let _env = float_env();
     let workers = options.workers(labels.len());
     match scores {
         Scores::F16(scores) => best::best(scores, labels, order, metric, workers),
@@ -162,6 +165,7 @@ impl Candidates {
     /// As [`select`].
     pub fn new(scores: Scores<'_>, labels: &[u8], order: Order, options: &Options<'_>) -> Result<Self> {
         check_lengths(scores, labels)?;
+        let _env = float_env();
         let workers = options.workers(labels.len());
         Ok(Self(match scores {
             Scores::F16(scores) => Format::F16(Sorted::new(scores, labels, order, workers)?),
@@ -196,12 +200,14 @@ impl Candidates {
                 got: format!("{index} of {}", self.len()),
             });
         }
+        let _env = float_env();
         Ok(each_format!(&self.0, sorted => sorted.threshold(index)))
     }
 
     /// The thresholds of all candidates.
     #[must_use]
     pub fn thresholds(&self) -> Vec<f64> {
+        let _env = float_env();
         each_format!(&self.0, sorted => sorted.thresholds())
     }
 }

@@ -64,7 +64,7 @@ fn unit(state: &mut u64) -> f64 {
 /// Enough scores for buckets, in several shapes.
 fn shapes(n: usize) -> Vec<(&'static str, Vec<f32>, Vec<u8>)> {
     let mut state = 0x9E37_79B9_7F4A_7C15;
-    let labels: Vec<u8> = (0..n).map(|_| u8::from(random(&mut state) % 3 == 0)).collect();
+    let labels: Vec<u8> = (0..n).map(|_| u8::from(random(&mut state).is_multiple_of(3))).collect();
     let mut make = |shape: &dyn Fn(f64, f64) -> f64| -> Vec<f32> {
         #[expect(clippy::cast_possible_truncation, reason = "test data")]
         labels
@@ -172,7 +172,9 @@ fn every_threshold_gives_back_its_counts_in_every_format() {
     let mut state = 77;
     for _ in 0..300 {
         let bits: Vec<u16> = (0..12)
-            .map(|_| 0x3c00 + (random(&mut state) % 6) as u16 + ((random(&mut state) & 1) << 15) as u16)
+            .map(|_| {
+                u16::try_from(0x3c00 + random(&mut state) % 6 + ((random(&mut state) & 1) << 15)).expect("16 bits")
+            })
             .collect();
         let labels: Vec<u8> = (0..12).map(|i| u8::from(i % 3 == 0)).collect();
         let half: Vec<f16> = bits.iter().map(|&b| f16::from_bits(b)).collect();
