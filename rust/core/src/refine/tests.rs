@@ -227,3 +227,12 @@ fn even_powers_of_similarities_are_not_filtered() {
     assert!(of(Kind::Dot, 1.0) && of(Kind::Dot, 3.0) && of(Kind::Lp(2.0), 2.0) && of(Kind::Lp(1.0), 4.0));
     assert!(!of(Kind::Dot, 2.0) && !of(Kind::Cosine, 0.5) && !of(Kind::Lp(2.0), 1.7) && !of(Kind::Lp(2.0), -1.0));
 }
+
+#[test]
+fn what_rounds_to_zero_has_no_sign() {
+    let dot = Distance::new(Kind::Dot, 1.0, None).expect("valid");
+    let exact = Exact::new(&dot, Dtype::F32);
+    let query = exact.prepare_query(&[-1e-40]);
+    let key = exact.key::<_, F32>(crate::isa::Portable::default(), &query, &[1e-40], None);
+    assert!(same(exact.value(key), 0.0), "{:e}", exact.value(key));
+}
