@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import operator
 import os
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, overload
 
 from nearwise import _arrays, _progress, backends, distances
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 THREADS_VARIABLE = "NEARWISE_NUM_THREADS"
+METHOD_VARIABLE = "NEARWISE_METHOD"
+METHODS = ("auto", "f32", "i8", "direct")
 
 
 class Neighbors(NamedTuple):
@@ -32,6 +35,80 @@ class Neighbors(NamedTuple):
     indices: Any
 
 
+class SearchStats(NamedTuple):
+    """How a search went; no part of its result.
+
+    Attributes
+    ----------
+    method : str
+        ``"f32"`` or ``"i8"``: filtered by estimates of that kind; ``"direct"``: every value computed; else the name
+        of the backend.
+    level : str
+        The instruction set; empty for other backends than the core.
+    refined : int
+        Exact values that were computed for pairs that the filter let pass.
+    per_query : float
+        The same for each query, on average.
+    """
+
+    method: str
+    level: str
+    refined: int
+    per_query: float
+
+
+class MeasuredNeighbors(NamedTuple):
+    """`Neighbors` and how they were found: what `knn` returns with ``stats=True``.
+
+    Attributes
+    ----------
+    distances, indices
+        See `Neighbors`.
+    stats : SearchStats
+        How the search went.
+    """
+
+    distances: Any
+    indices: Any
+    stats: SearchStats
+
+
+@overload
+def knn(
+    query: Any,
+    reference: Any,
+    k: SupportsIndex,
+    *,
+    distance: Any = ...,
+    ref_includes_query: bool = ...,
+    batch_size: SupportsIndex | None = ...,
+    threads: SupportsIndex | None = ...,
+    nan_policy: Literal["raise", "last"] = ...,
+    backend: str = ...,
+    method: str | None = ...,
+    stats: Literal[False] = ...,
+    progress: bool | Callable[[int, int], object] = ...,
+) -> Neighbors: ...
+
+
+@overload
+def knn(
+    query: Any,
+    reference: Any,
+    k: SupportsIndex,
+    *,
+    distance: Any = ...,
+    ref_includes_query: bool = ...,
+    batch_size: SupportsIndex | None = ...,
+    threads: SupportsIndex | None = ...,
+    nan_policy: Literal["raise", "last"] = ...,
+    backend: str = ...,
+    method: str | None = ...,
+    stats: Literal[True],
+    progress: bool | Callable[[int, int], object] = ...,
+) -> MeasuredNeighbors: ...
+
+
 def knn(
     query: Any,
     reference: Any,
@@ -43,8 +120,10 @@ def knn(
     threads: SupportsIndex | None = None,
     nan_policy: Literal["raise", "last"] = "raise",
     backend: str = "auto",
+    method: str | None = None,
+    stats: bool = False,
     progress: bool | Callable[[int, int], object] = False,
-) -> Neighbors:
+) -> Neighbors | MeasuredNeighbors:
     """Return the k nearest rows of `reference` for every row of `query`.
 
     The values are the distance's documented float64 formula rounded once to the output type; rows are ranked by
@@ -72,13 +151,20 @@ def knn(
         Refuse NaN in the input, or rank values that are NaN after every number.
     backend : {"auto", "rust", "torch"}, default "auto"
         Where to compute; ``"auto"`` is the compiled core for the CPU and torch for every other device.
+    method : {"auto", "f32", "i8", "direct"}, optional
+        How the core finds the neighbours: filtered by float32 or by 8-bit estimates, or every value computed; by
+        default what the environment variable ``NEARWISE_METHOD`` says, or the fastest for the data. The result is
+        the same.
+    stats : bool, default False
+        Also return how the search went.
     progress : bool or callable, default False
         True shows a progress bar (needs tqdm); a callable is called with (work done, work in all).
 
     Returns
     -------
     Neighbors
-        ``(distances, indices)``, each (queries, k), of the query's kind and on its device.
+        ``(distances, indices)``, each (queries, k), of the query's kind and on its device; with `stats`,
+        ``(distances, indices, stats)``.
 
     Raises
     ------
@@ -109,6 +195,7 @@ def knn(
         nan_last=nan_policy == "last",
         threads=checked_threads(threads),
         batch=0 if batch_size is None else positive("batch_size", batch_size),
+        method=checked_method(method),
     )
     _logger.info(
         "searching the %d nearest of %d rows for %d queries of %d features",
@@ -117,14 +204,20 @@ def knn(
         len(sides.query),
         sides.query.features,
     )
+    measured = [("direct" if formula is None else chosen.__name__.rpartition(".")[2], "", 0)]
     with _progress.reporter(progress) as report:
-        options = backends.Options(**{**vars(options), "progress": report})
+        options = replace(options, progress=report, report=lambda *values: measured.append(values))
         if formula is None:
             from nearwise import _foreign
 
-            return Neighbors(*_foreign.search(sides, k, resolved, options))
-        found, indices = chosen.search(sides.query, sides.reference, k, formula, options)
-    return Neighbors(sides.query.give_back(found), sides.query.give_back(indices))
+            result = Neighbors(*_foreign.search(sides, k, resolved, options))
+        else:
+            found, indices = chosen.search(sides.query, sides.reference, k, formula, options)
+            result = Neighbors(sides.query.give_back(found), sides.query.give_back(indices))
+    if not stats:
+        return result
+    name, level, refined = measured[-1]
+    return MeasuredNeighbors(*result, SearchStats(name, level, refined, refined / max(len(sides.query), 1)))
 
 
 def positive(argument: str, value: object) -> int:
@@ -157,6 +250,16 @@ def checked_k(k: object, queries: int, references: int, ref_includes_query: bool
         without = " other than the query's own" if ref_includes_query else ""
         raise ValueError(f"k must be between 1 and {available}, the number of reference rows{without}, got {number}")
     return number
+
+
+def checked_method(method: str | None) -> str:
+    """Return the method asked for by argument or environment."""
+    name, argument = method, "method"
+    if name is None:
+        name, argument = os.environ.get(METHOD_VARIABLE, "").strip() or "auto", METHOD_VARIABLE
+    if name not in METHODS:
+        raise ValueError(f"{argument} must be auto, f32, i8 or direct, got {name!r}")
+    return name
 
 
 def checked_threads(threads: object) -> int:

@@ -32,15 +32,21 @@ class Options:
         Worker threads; 0 lets the backend decide.
     batch : int
         Query rows per block; 0 lets the backend decide.
+    method : str
+        How the core finds the neighbours: auto, f32, i8 or direct. Other backends have one way and ignore it.
     progress : callable or None
         Called with (work done, work in all) from the calling thread.
+    report : callable or None
+        Called after the search with (method, instruction set, exact values computed for filtered pairs).
     """
 
     exclude_self: bool = False
     nan_last: bool = False
     threads: int = 0
     batch: int = 0
+    method: str = "auto"
     progress: Callable[[int, int], object] | None = None
+    report: Callable[[str, str, int], object] | None = None
 
 
 class Backend(Protocol):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def search(query: Rows, reference: Rows, k: int, formula: Formula, options: Options) -> tuple[Any, Any]:
     """Return (distances, indices), both (len(query), k), nearest first."""
-    return _core.search(
+    found, indices, stats = _core.search(
         query.numpy(),
         reference.numpy(),
         k,
@@ -23,8 +23,12 @@ def search(query: Rows, reference: Rows, k: int, formula: Formula, options: Opti
         nan_last=options.nan_last,
         threads=options.threads,
         batch=options.batch,
+        method=options.method,
         progress=options.progress,
     )
+    if options.report is not None:
+        options.report(*stats)
+    return found, indices
 
 
 def matrix(query: Rows, reference: Rows, formula: Formula) -> Any:

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use nearwise_core::distance::{Distance, Kind};
-use nearwise_core::knn::{self, NanPolicy, Options};
+use nearwise_core::knn::{self, Method, NanPolicy, Options, Stats};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -48,9 +48,16 @@ impl PyDistance {
     }
 }
 
-/// (distances, indices) of the k nearest reference rows of every query row.
+/// How a search went: method, level, exact values that were computed.
+pub(crate) type StatsTuple = (&'static str, &'static str, u64);
+
+pub(crate) fn stats_tuple(stats: Stats) -> StatsTuple {
+    (stats.method.name(), stats.level.name(), stats.refined)
+}
+
+/// (distances, indices) of the k nearest reference rows of every query row, and how they were found.
 #[pyfunction]
-#[pyo3(signature = (query, reference, k, distance, *, exclude_self = false, nan_last = false, threads = 0, batch = 0, progress = None))]
+#[pyo3(signature = (query, reference, k, distance, *, exclude_self = false, nan_last = false, threads = 0, batch = 0, method = "auto", progress = None))]
 #[expect(clippy::too_many_arguments, reason = "one keyword of the Python call each")]
 fn search<'py>(
     py: Python<'py>,
@@ -62,8 +69,10 @@ fn search<'py>(
     nan_last: bool,
     threads: usize,
     batch: usize,
+    method: &str,
     progress: Option<Py<PyAny>>,
-) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>, StatsTuple)> {
+    let method = Method::named(method).map_err(CoreError::from)?;
     let (query, reference, distance) = (query.rows(), reference.rows(), distance.0);
     let nan = if nan_last { NanPolicy::Last } else { NanPolicy::Raise };
     let found = interruptible(py, progress, |poll| {
@@ -77,6 +86,7 @@ fn search<'py>(
                 nan,
                 threads,
                 batch,
+                method,
                 poll: Some(poll),
                 ..Options::default()
             },
@@ -85,6 +95,7 @@ fn search<'py>(
     Ok((
         matrix_to_numpy(py, found.distances, query.len(), k)?,
         indices_to_numpy(py, found.indices, query.len(), k)?,
+        stats_tuple(found.stats),
     ))
 }
 

@@ -1,5 +1,6 @@
 //! How a search is carried out: a pure function of its shape.
 
+use crate::error::{Error, Result};
 use crate::filter::f32::MOST_FEATURES;
 use crate::filter::i8::MOST_FEATURES as MOST_FEATURES_I8;
 
@@ -48,6 +49,19 @@ impl Method {
             Self::I8 => "i8",
             Self::Direct => "direct",
         }
+    }
+
+    /// The method of that name.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if there is none.
+    pub fn named(name: &str) -> Result<Self> {
+        let all = [Self::Auto, Self::F32, Self::I8, Self::Direct];
+        all.into_iter().find(|method| method.name() == name).ok_or_else(|| Error::Parameter {
+            argument: "method",
+            expected: "auto, f32, i8 or direct",
+            got: format!("{name:?}"),
+        })
     }
 }
 
@@ -242,6 +256,15 @@ mod tests {
         assert_eq!(plan.block % 12, 0);
         assert_eq!(plan.parts, 1);
         assert!(plan.chunk * 2056 <= CHUNK_BYTES, "a chunk has its size");
+    }
+
+    #[test]
+    fn methods_have_names_and_no_others() {
+        for method in [Method::Auto, Method::F32, Method::I8, Method::Direct] {
+            assert_eq!(Method::named(method.name()), Ok(method));
+        }
+        let message = Method::named("i4").unwrap_err().to_string();
+        assert_eq!(message, "method must be auto, f32, i8 or direct, got \"i4\"");
     }
 
     #[test]
