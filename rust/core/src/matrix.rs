@@ -223,6 +223,18 @@ impl<'a> Rows<'a> {
         with_format!(self, F, view => out.extend(view.row(i).iter().map(|&s| <F as Format>::widen(s))));
     }
 
+    /// Every `step`-th row, from the first on.
+    #[must_use]
+    pub fn every(&self, step: usize) -> Self {
+        let rows = ndarray::s![..;step.cast_signed(), ..];
+        match *self {
+            Self::F16(view) => Self::F16(view.slice_move(rows)),
+            Self::Bf16(view) => Self::Bf16(view.slice_move(rows)),
+            Self::F32(view) => Self::F32(view.slice_move(rows)),
+            Self::F64(view) => Self::F64(view.slice_move(rows)),
+        }
+    }
+
     /// The rows `start..end`.
     #[must_use]
     pub fn slice(&self, start: usize, end: usize) -> Self {

@@ -6,6 +6,7 @@ mod direct;
 mod filtered;
 mod plan;
 pub mod ranks;
+mod probe;
 mod run;
 mod score;
 mod sorted;

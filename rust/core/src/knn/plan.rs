@@ -57,11 +57,13 @@ impl Method {
     /// [`Error::Parameter`] if there is none.
     pub fn named(name: &str) -> Result<Self> {
         let all = [Self::Auto, Self::F32, Self::I8, Self::Direct];
-        all.into_iter().find(|method| method.name() == name).ok_or_else(|| Error::Parameter {
-            argument: "method",
-            expected: "auto, f32, i8 or direct",
-            got: format!("{name:?}"),
-        })
+        all.into_iter()
+            .find(|method| method.name() == name)
+            .ok_or_else(|| Error::Parameter {
+                argument: "method",
+                expected: "auto, f32, i8 or direct",
+                got: format!("{name:?}"),
+            })
     }
 }
 

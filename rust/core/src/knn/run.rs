@@ -1,12 +1,13 @@
 //! One search on one instruction set and element format.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use ndarray::ArrayView2;
 
 use super::check::{Refused, first_refused};
-use super::plan::{Method, Plan, room};
+use super::plan::{Method, Plan, Work, room};
+use super::probe::{is_worth_trying, pays};
 use super::score::Scorer;
 use super::task::{Kept, Output, Task, tasks};
 use super::{NanPolicy, Neighbors, Options, Stats, direct, filtered, sorted};
@@ -16,6 +17,7 @@ use crate::filter::f32::Tiled;
 use crate::filter::form::widen_into;
 use crate::filter::i8::Visit;
 use crate::filter::{Filter, Form, Shape};
+use crate::isa::Level;
 use crate::matrix::{Dtype, Format, Rows};
 use crate::parallel::{Progress, Watch, for_each};
 use crate::refine::{Exact, ExactQuery};
@@ -37,7 +39,7 @@ pub(super) struct Search<'a, S, F: Format> {
     /// 1, or −1 where larger is nearer.
     pub(super) sign: f64,
     pub(super) plan: Plan,
-    pub(super) progress: Progress,
+    pub(super) progress: Arc<Progress>,
     /// Keys that were computed.
     pub(super) refined: AtomicU64,
 }
@@ -57,7 +59,7 @@ pub(super) fn search<'a, S: Tiled, F: Format>(
     } else {
         None
     };
-    let work = super::plan::Work {
+    let work = Work {
         queries: query.len(),
         references: reference.len(),
         features: reference.features(),
@@ -69,7 +71,10 @@ pub(super) fn search<'a, S: Tiled, F: Format>(
     };
     let plan = Plan::new(&work, options.method, options.batch, options.chunk);
     let squares = matches!(distance.kind, Kind::Lp(2.0) | Kind::Dot | Kind::Cosine | Kind::Snr);
-    let search: Search<'_, S, F> = Search {
+    let progress = Arc::new(Progress::new(
+        (query.len() as u64).saturating_mul(reference.len() as u64),
+    ));
+    let mut search: Search<'_, S, F> = Search {
         simd,
         exact,
         query,
@@ -81,10 +86,10 @@ pub(super) fn search<'a, S: Tiled, F: Format>(
         refuses_large: F::DTYPE == Dtype::F64 && (squares || distance.normalize == Some(2.0)),
         sign: if distance.is_inverted() { -1.0 } else { 1.0 },
         plan,
-        progress: Progress::new((query.len() as u64).saturating_mul(reference.len() as u64)),
+        progress: Arc::clone(&progress),
         refined: AtomicU64::new(0),
     };
-    let watch = Watch::new(options.poll, &search.progress);
+    let watch = Watch::new(options.poll, &progress);
     search.refuse("query", first_refused(simd, query, search.refuses_large), 0)?;
     let mut output = Output::new(query.len(), k, F::DTYPE.returns_f64());
     if query.is_empty() {
@@ -94,20 +99,29 @@ pub(super) fn search<'a, S: Tiled, F: Format>(
         sorted::run(&search, &watch, &mut output)?;
     } else if plan.method == Method::Direct {
         direct::run(&search, &watch, &mut output)?;
-    } else if plan.method == Method::I8 {
-        let form = Form::fit(distance, reference).expect("the plan knows that there is a form");
-        simd.i8_filter(
-            &form,
-            reference,
-            Filtered {
-                search: &search,
-                watch: &watch,
-                output: &mut output,
-            },
-        )?;
     } else {
         let form = Form::fit(distance, reference).expect("the plan knows that there is a form");
-        filtered::run(&search, &watch, &simd.f32_filter(&form), &mut output)?;
+        let try_int8 = options.method == Method::Auto && S::LEVEL > Level::Portable && is_worth_trying(&work);
+        let mut done = false;
+        if try_int8 || plan.method == Method::I8 {
+            search.plan = Plan::new(&work, Method::I8, options.batch, options.chunk);
+            let work = try_int8.then_some(&work);
+            let (search, watch, output) = (&search, &watch, &mut output);
+            done = simd.i8_filter(
+                &form,
+                reference,
+                ByInt8 {
+                    search,
+                    watch,
+                    output,
+                    work,
+                },
+            )?;
+        }
+        if !done {
+            search.plan = plan;
+            filtered::run(&search, &watch, &simd.f32_filter(&form), &mut output)?;
+        }
     }
     watch.finish()?;
     let refined = search.refined.into_inner();
@@ -116,24 +130,34 @@ pub(super) fn search<'a, S: Tiled, F: Format>(
         indices: output.indices,
         stats: Stats {
             refined,
-            method: plan.method,
+            method: search.plan.method,
             level: S::LEVEL,
         },
     })
 }
 
-/// A search that waits for its filter.
-struct Filtered<'s, 'a, S, F: Format> {
+/// A search that waits for its 8-bit filter.
+struct ByInt8<'s, 'a, S, F: Format> {
     search: &'s Search<'a, S, F>,
     watch: &'s Watch<'s>,
     output: &'s mut Output,
+    /// If there is a choice, what to decide by.
+    work: Option<&'s Work>,
 }
 
-impl<S: Tiled, F: Format> Visit for Filtered<'_, '_, S, F> {
-    type Output = Result<()>;
+impl<S: Tiled, F: Format> Visit for ByInt8<'_, '_, S, F> {
+    /// Whether the search was done.
+    type Output = Result<bool>;
 
-    fn visit<L: Filter>(self, filter: &L) -> Result<()> {
-        filtered::run(self.search, self.watch, filter, self.output)
+    fn visit<L: Filter>(self, filter: &L) -> Result<bool> {
+        let search = self.search;
+        if let Some(work) = self.work
+            && !pays(filter, work, search.query, search.reference, search.exclude_self)
+        {
+            return Ok(false);
+        }
+        filtered::run(search, self.watch, filter, self.output)?;
+        Ok(true)
     }
 }
 

@@ -1,8 +1,9 @@
 //! The bound of the 8-bit filter, and its form in whole numbers.
 //!
-//! With x̃ = sₓ·a + eₓ and ỹ = s_y·b + e_y, |⟨x̃, ỹ⟩ − sₓs_y·a·b| ≤ ‖sₓa‖‖e_y‖ + ‖eₓ‖‖ỹ‖. The integer a·b is exact, so
-//! with c = ‖sₓa‖, h = ‖eₓ‖ of the query, e = ‖e_y‖, n = ‖ỹ‖ of the reference, σ = sₓs_y, and offsets and slacks from
-//! the form, the scaled key is within `half` of `offset_x + offset_y − σ·a·b`, where
+//! A query x̃ is stored as s·a + u, a reference ỹ as t·b + v, with whole a, b, and what is lost, u and v. Then
+//! |⟨x̃, ỹ⟩ − st·a·b| ≤ ‖sa‖‖v‖ + ‖u‖‖ỹ‖. The integer a·b is exact, so with c = ‖sa‖, h = ‖u‖ of the query, e = ‖v‖,
+//! n = ‖ỹ‖ of the reference, σ = st, and offsets and slacks from the form, the scaled key is within `half` of
+//! `offset_x + offset_y − σ·a·b`, where
 //!
 //! ```text
 //! half = slack_x + slack_y + c·e + h·n + rounding of float64
@@ -61,7 +62,7 @@ pub(super) struct Least {
 /// What the rows of a panel have in common.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Panel {
-    /// s_y
+    /// t
     pub(super) scale: f32,
     /// E
     pub(super) lost: f32,
@@ -105,7 +106,7 @@ impl Row {
         self.slack < f32::INFINITY && self.offset.is_finite()
     }
 
-    /// (‖e_y‖, ‖ỹ‖)
+    /// (e, n)
     pub(super) fn extent(&self) -> (f32, f32) {
         (self.lost, self.norm)
     }
@@ -117,7 +118,7 @@ impl Row {
         let error = half(least.kept, least.lost, self);
         let rounding = amount(Term::Comparison, ROUNDING * (share.abs() + error));
         let beta = (error + rounding - share) / product;
-        let kept = !(beta <= range);
+        let kept = beta > range || beta.is_nan();
         let beta = if kept { 0.0 } else { beta.max(-range).ceil() };
         #[expect(clippy::cast_possible_truncation, reason = "within the range")]
         let start = beta as i32;

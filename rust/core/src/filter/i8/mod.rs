@@ -43,6 +43,9 @@ pub struct I8<'a, T> {
     range: f64,
 }
 
+/// Gets (query, its row in the block, row in the chunk, threshold, interval of the scaled key).
+type Report<'r> = &'r mut dyn FnMut(&Query, usize, usize, f64, (f64, f64));
+
 /// Packed references.
 #[derive(Debug)]
 pub struct Chunk {
@@ -71,7 +74,7 @@ pub struct Block {
     floors: Vec<[i32; 8]>,
     panel: Panel,
     least: Least,
-    /// sₓ
+    /// s
     scale: f64,
     verdict: Verdict,
 }
@@ -181,13 +184,13 @@ impl<'a, T: Tile> I8<'a, T> {
                 norm: 0.0,
             };
         }
-        for lane in 0..T::ROWS {
-            let row = match fates[lane] {
+        for (lane, fate) in fates.iter().enumerate().take(T::ROWS) {
+            let row = match fate {
                 Fate::Usable(operand) if lane < len => {
                     let wide = &scratch.wide[lane * padded..][..padded];
                     let norms = quantize::<T>(wide, f64::from(shared.scale), &mut scratch.codes);
                     write_row::<T>(lines, lane, &scratch.codes);
-                    Row::new(&operand, &norms)
+                    Row::new(operand, &norms)
                 }
                 Fate::Unknown | Fate::TooLarge if lane < len => {
                     scratch.codes.fill(0);
@@ -282,17 +285,9 @@ impl<'a, T: Tile> I8<'a, T> {
         }
     }
 
-    /// Every tile of the block against a panel; `report` gets (query, row, interval of the scaled key) of all pairs
-    /// that pass the test of whole numbers, or of all there are.
+    /// Every tile of the block against a panel; `report` gets the pairs that pass the test of whole numbers, or all.
     #[inline(always)]
-    fn panel(
-        &self,
-        block: &mut Block,
-        chunk: &Chunk,
-        panel: usize,
-        all: bool,
-        report: &mut dyn FnMut(&Query, usize, usize, f64, (f64, f64)),
-    ) {
+    fn panel(&self, block: &mut Block, chunk: &Chunk, panel: usize, all: bool, report: Report<'_>) {
         let size = row_lines::<T>(self.form.features());
         let lines = &chunk.lines[panel * size..][..size];
         let rows = &chunk.rows[panel * T::ROWS..][..T::ROWS];
@@ -537,7 +532,7 @@ fn write_query<T: Tile>(words: &mut [u32], lane: usize, codes: &[i16]) {
 #[inline(always)]
 fn unit(row: &mut [f64], operand: Operand) -> Operand {
     let factor = 1.0 / operand.norm;
-    if !(operand.norm > 1e-9) {
+    if operand.norm <= 1e-9 {
         return operand;
     }
     row.iter_mut().for_each(|x| *x *= factor);

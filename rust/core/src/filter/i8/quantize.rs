@@ -120,7 +120,7 @@ pub(super) fn fit<T: Tile>(rows: &[f64], padded: usize, from: f64) -> f64 {
             .sum()
     };
     let largest = rows.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
-    if !(largest > 0.0) {
+    if largest <= 0.0 {
         return 1.0;
     }
     let widest = short(largest / f64::from(T::LIMIT));
