@@ -26,6 +26,8 @@
 //! Sums of absolute differences have a relative error of γ, largest differences of u, and the stored rows' own
 //! errors are added.
 
+#![expect(clippy::doc_markdown, reason = "formulas are no code")]
+
 pub mod dense;
 
 use super::form::{Fate, Form, Operand, Shape, padded, widen_into};

@@ -25,6 +25,8 @@
 //! the row's mean twice, here and (of the difference) in refinement; either is off by less than (d+32)·2⁻⁵³·M in
 //! norm, M = √d·max|z|. Where squares of refinement underflow it is off by d·2⁻¹⁰⁷⁴ more.
 
+#![expect(clippy::doc_markdown, reason = "formulas are no code")]
+
 use super::terms::{Term, amount};
 use crate::distance::{Distance, Kind, NORM_FLOOR};
 use crate::matrix::{Dtype, Rows};
@@ -298,7 +300,7 @@ impl Form {
         {
             scatter = scatter_of(&normalized(&row[..self.features], p));
             // A query without scatter has no finite value.
-            if !(scatter > 1e-290) {
+            if scatter.is_nan() || scatter <= 1e-290 {
                 return Err(Fate::Unknown);
             }
         }
@@ -331,8 +333,7 @@ impl Form {
             Shape::Absolute => (sum_of(row, f64::abs), 0.0),
             Shape::Largest => (row.iter().map(|x| x.abs()).fold(0.0, max_with_nan), 0.0),
         };
-        // Written so that NaN is unknown too.
-        if !(norm <= LARGEST_NORM) {
+        if norm.is_nan() || norm > LARGEST_NORM {
             return Fate::Unknown;
         }
         let d = count(self.features);
@@ -387,7 +388,7 @@ impl Form {
         };
         let underflow = amount(Term::Underflow, count(self.features) * 2.0_f64.powi(-1074));
         let slack = self.evaluation() * 2.0 * self.mean_norm + underflow * scale;
-        if !(norm <= 1.0 + 1e-9) || !slack.is_finite() || !scale.is_normal() || !product.is_finite() {
+        if norm.is_nan() || norm > 1.0 + 2e-9 || !slack.is_finite() || !scale.is_normal() || !product.is_finite() {
             return Fate::Unknown;
         }
         // Unit rows are divided by a norm: one more rounding than scaling by a power of two.

@@ -150,12 +150,18 @@ impl OutputRows<'_> {
             self.set(query, slot, sign * found.rank + 0.0, found.row);
         }
         if nearest.len() < self.k {
-            let mut taken: Vec<u64> = nearest.iter().map(|found| found.row).chain(own).collect();
-            taken.sort_unstable();
-            let free = (0_u64..).filter(|row| taken.binary_search(row).is_err());
-            for (slot, row) in (nearest.len()..self.k).zip(free) {
-                self.set(query, slot, f64::NAN, row);
-            }
+            self.fill(query, nearest.iter().map(|found| found.row), own);
+        }
+    }
+
+    /// Follows the rows `written` by all others but `own`, whose values are NaN.
+    pub(super) fn fill(&mut self, query: usize, written: impl ExactSizeIterator<Item = u64>, own: Option<u64>) {
+        let slots = written.len()..self.k;
+        let mut taken: Vec<u64> = written.chain(own).collect();
+        taken.sort_unstable();
+        let free = (0_u64..).filter(|row| taken.binary_search(row).is_err());
+        for (slot, row) in slots.zip(free) {
+            self.set(query, slot, f64::NAN, row);
         }
     }
 

@@ -133,7 +133,7 @@ impl Candidates {
     #[must_use]
     pub fn push(&mut self, candidate: Candidate) -> bool {
         // NaN lies above every threshold: it never comes before a number.
-        if !(candidate.lower <= self.threshold) {
+        if candidate.lower.is_nan() || candidate.lower > self.threshold {
             return false;
         }
         self.list.push(candidate);

@@ -1,6 +1,7 @@
 //! Choosing the best of many values: the nearest so far, by bounds or exact, and the top of a given matrix.
 
 pub mod candidates;
+pub mod radix;
 pub mod topk;
 
 pub use candidates::{Candidate, Candidates, Ranked};
