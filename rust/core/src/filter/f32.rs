@@ -694,3 +694,6 @@ fn rounded_up(x: f64) -> f32 {
 fn count(n: usize) -> f64 {
     n as f64
 }
+
+#[cfg(test)]
+mod tests;
