@@ -35,7 +35,8 @@ def python(program, **environment):
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8, 1000])
 def test_any_number_of_threads_gives_the_same_bits(threads):
-    query, reference = rows(70), rows(900, seed=1)
+    # Enough work that more than one thread is used.
+    query, reference = rows(300), rows(3000, seed=1)
     want = nearwise.knn(query, reference, 9, threads=1)
     got = nearwise.knn(query, reference, 9, threads=threads)
     oracle.assert_same(got.distances, want.distances)
@@ -58,14 +59,14 @@ def test_a_wrong_number_in_the_environment_is_an_error_that_names_it(monkeypatch
 
 
 def search_in_a_child(queue):
-    queue.put(nearwise.knn(rows(100), rows(2000, seed=1), 5, threads=2).indices.tolist())
+    queue.put(nearwise.knn(rows(300), rows(3000, seed=1), 5, threads=2).indices.tolist())
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_searches_after_its_parent_did():
     """https://github.com/facebookresearch/faiss/issues/5206: hangs after a fork."""
-    want = nearwise.knn(rows(100), rows(2000, seed=1), 5, threads=2).indices.tolist()
+    want = nearwise.knn(rows(300), rows(3000, seed=1), 5, threads=2).indices.tolist()
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     child = context.Process(target=search_in_a_child, args=(queue,))
@@ -187,7 +188,7 @@ def test_importing_in_either_order_gives_the_same_answers():
         print(found.distances.tobytes().hex(), found.indices.tobytes().hex())
     """
     answers = set()
-    for first, second in (("torch", "nearwise"), ("nearwise", "torch"), ("nearwise", "numpy")):
+    for first, second in (("torch", "nearwise"), ("nearwise", "torch")):
         done = python(textwrap.dedent(program).format(first=first, second=second))
         assert done.returncode == 0, done.stderr
         answers.add(done.stdout)
