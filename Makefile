@@ -14,6 +14,9 @@ help: ## this list
 demo: $(VENV)/.demo ## set up what it needs, then evaluate the built-in embeddings
 	@$(BIN)/nearwise $(DEMO)
 
+# All of them by name: maturin does not expand the extra that names the others.
+EXTRAS := cli,clustering,faiss,logging,metrics,parquet,plot,testers,torch
+
 DEMO ?= search --limit 5 -k 5
 
 ci: ## set up, then every check and every test: what must pass before a change lands
@@ -58,7 +61,7 @@ $(VENV)/.demo: $(VENV)/.tools $(SOURCES)
 	@touch $@
 
 $(VENV)/.develop: $(VENV)/.tools $(SOURCES)
-	$(RUN) maturin develop --locked --release --extras all --group test,lint
+	$(RUN) maturin develop --locked --release --extras $(EXTRAS) --group test,lint
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.bench: $(VENV)/.develop
