@@ -58,6 +58,8 @@ class Backend(Protocol):
     float64 for float64 input and float32 for the rest, indices int64, ties in ascending index, NaN last.
     """
 
+    __name__: str
+
     def search(self, query: Rows, reference: Rows, k: int, formula: Formula, options: Options) -> tuple[Any, Any]:
         """Return (distances, indices), both (len(query), k), nearest first."""
 

@@ -182,8 +182,16 @@ fn rank_all(
         )));
     }
     let scores = interruptible(py, progress, |poll| {
-        let options = Options { exclude_self, threads, poll: Some(poll), ..Options::default() };
-        let classes = Classes { query: &own, reference: &theirs };
+        let options = Options {
+            exclude_self,
+            threads,
+            poll: Some(poll),
+            ..Options::default()
+        };
+        let classes = Classes {
+            query: &own,
+            reference: &theirs,
+        };
         ranks::score(query, reference, classes, &distance, &metrics, &options)
     })?;
     Ok(PyScores(scores))

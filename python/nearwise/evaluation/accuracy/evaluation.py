@@ -95,7 +95,7 @@ class Evaluation:
         formula = retrieval.core_formula(self.calculator.knn_func, self.inputs)
         if formula and not needs and relevant.reference is not None and _counting_pays(depth, self.inputs.available):
             classes = (relevant.query, relevant.reference)
-            threads = neighbors.checked_threads(self.calculator.knn_func.threads)  # type: ignore[attr-defined]
+            threads = neighbors.checked_threads(getattr(self.calculator.knn_func, "threads", None))
             with _progress.reporter(progress) as report:
                 return rank.score_search(metrics, k, self.inputs, classes, formula, threads, report)
         found = retrieval.neighbors(self.calculator.knn_func, self.inputs, depth)
