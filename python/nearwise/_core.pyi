@@ -3,6 +3,22 @@ from typing import Any, Literal, final
 
 from numpy.typing import NDArray
 
+__all__ = [
+    "Candidates",
+    "Distance",
+    "Scores",
+    "__version__",
+    "best_threshold",
+    "levels",
+    "matrix",
+    "pairwise",
+    "rank_all",
+    "rank_matches",
+    "rank_neighbors",
+    "search",
+    "topk",
+]
+
 __version__: str
 
 def levels() -> tuple[str, list[str]]: ...

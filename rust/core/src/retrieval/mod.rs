@@ -55,17 +55,17 @@ impl Ranking<'_> {
 /// The family of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// [`precision`]
+    /// [`mod@precision`]
     Precision,
-    /// [`recall`]
+    /// [`mod@recall`]
     Recall,
-    /// [`r_precision`]
+    /// [`mod@r_precision`]
     RPrecision,
-    /// [`average_precision`]
+    /// [`mod@average_precision`]
     AveragePrecision,
     /// [`average_precision_at_r`]
     AveragePrecisionAtR,
-    /// [`reciprocal_rank`]
+    /// [`mod@reciprocal_rank`]
     ReciprocalRank,
 }
 

@@ -1,7 +1,7 @@
 //! The 8-bit filter: products of whole numbers, exact, of rows rounded to 8 bits.
 //!
-//! Rows become `scale × codes` ([`quantize`]); the scale is the one that loses least, and what is lost is computed, so
-//! the bound ([`bound`]) holds however bad the fit is. The tile ([`int8`](crate::isa::int8)) compares whole numbers, and
+//! Rows become `scale × codes` (`quantize`); the scale is the one that loses least, and what is lost is computed, so
+//! the bound (`bound`) holds however bad the fit is. The tile ([`int8`](crate::isa::int8)) compares whole numbers, and
 //! only pairs that pass are looked at in float64. It pays where the data are of one scale: a few large coordinates or
 //! heavy tails loosen the bound until the float32 filter is the better one.
 

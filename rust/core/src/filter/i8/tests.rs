@@ -91,7 +91,7 @@ fn data(style: usize, rows: usize, features: usize, random: &mut Random) -> Arra
         8 => values.column_mut(0).mapv_inplace(|x| x * 1e6),
         9 => values
             .iter_mut()
-            .for_each(|x| *x = if random.next() % 50 == 0 { *x * 1e4 } else { *x }),
+            .for_each(|x| *x = if random.next().is_multiple_of(50) { *x * 1e4 } else { *x }),
         10 => {
             for mut row in values.rows_mut() {
                 let s = 10.0_f64.powf(random.unit() * 20.0 - 10.0);
@@ -196,7 +196,7 @@ fn judge_keys<T: Tile>(
         for (i, bounds) in bounds.chunks(T::ROWS).enumerate() {
             for (row, &(lower, upper)) in (panel * T::ROWS..rows.len()).zip(bounds) {
                 let key = keys[i][row];
-                verdict.outside += usize::from(!(lower <= key && key <= upper) && !key.is_nan());
+                verdict.outside += usize::from(!(key.is_nan() || lower <= key && key <= upper));
             }
         }
     }
@@ -290,7 +290,7 @@ fn strained<T: Tile>(tile: T) -> Verdict {
     let features = 2048;
     let mut all = Verdict::default();
     let distance = Distance::new(Kind::Lp(2.0), 2.0, None).expect("valid");
-    let sign = |i: usize| if i % 2 == 0 { 1.0 } else { -1.0 };
+    let sign = |i: usize| if i.is_multiple_of(2) { 1.0 } else { -1.0 };
     // All codes at their limit or 0, all errors 0.4 of a step, all products of one sign.
     let slanted = |error: f64| {
         Array2::from_shape_fn((16, features), |(r, i)| {

@@ -7,7 +7,7 @@
 //!
 //! With VNNI the products of four bytes go straight into 32-bit sums. Without it (`vpmaddubsw`) the sums have 16 bits
 //! for a group of 32 features. They start at the negated offset, and wrap around on the way, so that only the true
-//! `Σ a·b` of a group must fit: it does where the squares of the codes of each [half group](half) sum up to at most
+//! `Σ a·b` of a group must fit: it does where the squares of the codes of each half group sum up to at most
 //! [`Tile::SQUARES`] on either side (Cauchy-Schwarz). The sum of two products must not saturate, hence
 //! `OFFSET + LIMIT` times `2 · LIMIT` must be at most 32,767.
 //!

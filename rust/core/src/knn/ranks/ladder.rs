@@ -159,7 +159,7 @@ pub(super) const TOGETHER: usize = 128;
 
 impl Sieve {
     /// The table for `ladder`; `reach` turns a range of keys into one of estimates, as
-    /// [`Dense::reach`](crate::filter::f32::Dense::reach) does. With `unknown`, −∞ is undecided.
+    /// [`Dense::reach`](crate::filter::f32::dense::Dense::reach) does. With `unknown`, −∞ is undecided.
     pub(super) fn build(&mut self, ladder: &Ladder, unknown: bool, reach: impl Fn(f64, f64) -> (f32, f32)) {
         let rungs = &ladder.rungs[..ladder.numbers];
         let buckets = (rungs.len() * BUCKETS_PER_RUNG)

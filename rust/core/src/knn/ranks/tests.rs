@@ -87,6 +87,7 @@ fn assert_counts_like_naive(
 }
 
 fn every_way(rows: ArrayView2<'_, f64>, case: &Case, distance: &Distance, single: bool) {
+    #[expect(clippy::cast_possible_truncation, reason = "rows of float32 are wanted")]
     let narrow = rows.mapv(|x| x as f32);
     for level in Level::available() {
         for (threads, batch, chunk) in [(1, 0, 0), (2, 13, 70)] {
@@ -211,7 +212,7 @@ fn infinite_and_constant_rows_rank_where_the_search_has_them() {
 #[test]
 fn ladders_that_do_not_fit_together_are_taken_in_turns() {
     let case = line(400, |i| i64::from(i % 3 == 0));
-    let counting_bytes = super::ladder::Ladder::bytes(200);
+    let counting_bytes = ladder::Ladder::bytes(200);
     assert!(counting_bytes > 200 * 32, "a ladder has a size");
     every_way(case.rows.view(), &case, &distances()[1], true);
 }
