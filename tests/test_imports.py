@@ -45,6 +45,8 @@ OPTIONAL = {
 NEEDS = {
     "_autograd.py": {"torch"},
     "backends/torch.py": {"torch"},
+    "backends/_torch_estimate.py": {"torch"},
+    "backends/_torch_lanes.py": {"torch"},
 }
 NEEDS_PACKAGES = {
     "cli/": {"click", "tqdm", "torch"},

@@ -181,7 +181,9 @@ def knn(
     >>> query = np.array([[0.0, 0.0], [3.0, 0.0]])
     >>> reference = np.array([[0.0, 1.0], [3.0, 0.5], [9.0, 9.0]])
     >>> nearwise.knn(query, reference, 2, distance="sqeuclidean")
-    Neighbors(distances=array([[1.  , 9.25], [0.25, 10.  ]]), indices=array([[0, 1], [1, 0]]))
+    Neighbors(distances=array([[ 1.  ,  9.25],
+           [ 0.25, 10.  ]]), indices=array([[0, 1],
+           [1, 0]]))
     """
     resolved = distances.resolve(distance)
     formula = resolved.formula

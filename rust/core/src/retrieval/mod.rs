@@ -55,17 +55,17 @@ impl Ranking<'_> {
 /// The family of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// [`mod@precision`]
+    /// `precision`
     Precision,
-    /// [`mod@recall`]
+    /// `recall`
     Recall,
-    /// [`mod@r_precision`]
+    /// `r_precision`
     RPrecision,
-    /// [`mod@average_precision`]
+    /// `average_precision`
     AveragePrecision,
     /// [`average_precision_at_r`]
     AveragePrecisionAtR,
-    /// [`mod@reciprocal_rank`]
+    /// `reciprocal_rank`
     ReciprocalRank,
 }
 
