@@ -206,7 +206,9 @@ def knn(
         len(sides.query),
         sides.query.features,
     )
-    measured = [("direct" if formula is None else chosen.__name__.rpartition(".")[2], "", 0)]
+    # What holds for another backend, which does not report; a user's distance computes every value.
+    name = "direct" if formula is None else str(getattr(chosen, "__name__", backend)).rpartition(".")[2]
+    measured = [(name, "", 0)]
     with _progress.reporter(progress) as report:
         options = replace(options, progress=report, report=lambda *values: measured.append(values))
         if formula is None:
