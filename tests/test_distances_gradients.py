@@ -101,9 +101,12 @@ def test_many_rows_close_together_keep_their_values_and_gradients():
     few = LpDistance(normalize_embeddings=False)(x[:5], x)
     many = LpDistance(normalize_embeddings=False)(x, x)
     assert torch.equal(many[:5], few)
-    (gradient,) = torch.autograd.grad(many[0, 1], x)
-    want = ((x[0] - x[1]).double() / many[0, 1].double()).detach()
-    np.testing.assert_allclose(gradient[0].numpy(), want.numpy(), rtol=1e-5)
+    far = (embeddings(40, 8) * 0.01 + 1e9).requires_grad_()
+    for rows in (x, far):
+        values = LpDistance(normalize_embeddings=False)(rows, rows)
+        (gradient,) = torch.autograd.grad(values[0, 1], rows)
+        want = ((rows[0].double() - rows[1].double()) / values[0, 1].double()).detach()
+        np.testing.assert_allclose(gradient[0].double().numpy(), want.numpy(), rtol=1e-5)
 
 
 @pytest.mark.rule("D-20")

@@ -95,6 +95,7 @@ def test_a_subclass_of_our_own_is_called():
             return -super().__call__(query, ref)
 
     rows = numpy_array([[0, 1], [1, 1], [5, 1]])
+    assert Mine().formula is None
     assert resolve(Mine()).formula is None
     assert nearwise.knn(rows, rows, 1, distance=Mine(normalize_embeddings=False)).indices.tolist() == [[2], [2], [0]]
 
