@@ -130,5 +130,5 @@ class Evaluation:
 
 
 def _counting_pays(depth: int, available: int) -> bool:
-    """Whether counting ranks beats searching for `depth` neighbours; the bench of the evaluation set the bound."""
+    """Whether counting ranks is expected to beat searching for `depth` neighbours; the bound is an estimate."""
     return depth > 256 or 2 * depth > available
