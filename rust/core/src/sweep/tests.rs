@@ -241,20 +241,24 @@ fn midpoints_are_rounded_once() {
 
 #[test]
 fn a_poll_that_says_no_interrupts() {
-    let (_, scores, labels) = shapes(1 << 21).swap_remove(1);
     let asked = std::cell::Cell::new(0);
     let poll = |_, _| {
         asked.set(asked.get() + 1);
         false
     };
-    let options = Options {
+    let workers = Workers {
         threads: 1,
         poll: Some(&poll),
     };
-    let outcome =
-        (0..1000).find_map(|_| Candidates::new(Scores::F32(&scores), &labels, Order::Ascending, &options).err());
+    let start = std::time::Instant::now();
+    let outcome = workers.run(vec![()], |(), alive| {
+        while alive() {
+            assert!(start.elapsed().as_secs() < 60, "the poll is asked in time");
+        }
+        None::<()>
+    });
     assert_eq!(
-        (outcome, asked.get()),
+        (outcome.err(), asked.get()),
         (Some(Error::Interrupted), 1),
         "stopped at the first no"
     );
