@@ -12,7 +12,7 @@ import nearwise
 from nearwise.cli.mapped import released
 from nearwise.cli.progress import progress_bar
 from nearwise.cli.reading import Source, formats, read_rows
-from nearwise.cli.writing import check_target, write_neighbors
+from nearwise.cli.writing import FORMATS, check_target, write_neighbors
 
 DISTANCES = ["euclidean", "sqeuclidean", "cosine", "dot", "manhattan", "chebyshev", "snr"]
 LINES_AT_ONCE = 10_000
@@ -55,7 +55,7 @@ def command(
     The .ivecs and .fvecs formats hold indices of 32 bits and distances of float32, and are written as a pair.
     """
     if output is not None:
-        check_target(output)
+        check_target(output, FORMATS)
     among, asked = _sources(reference, query)
     start = time.perf_counter()
     with progress_bar(progress, "searching") as report, released(among.file, asked.file):

@@ -50,9 +50,9 @@ def command(
     """
     name, chosen = _metric(metric, beta, max_false_match_rate, min_precision)
     if plot is not None:
-        from nearwise.cli.threshold_plot import check_target
+        from nearwise.cli.threshold_plot import check_plot
 
-        check_target(plot)
+        check_plot(plot)
     pairs = read_scored_pairs(scores, labels)
     selection = evaluation.select_threshold(pairs.scores, pairs.labels, chosen, is_inverted=similarity)
     report = _report(name, pairs, selection, similarity)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearwise.cli.scored_pairs import ScoredPairs
-from nearwise.cli.writing import replaced
+from nearwise.cli.writing import check_target, replaced
 from nearwise.evaluation import ThresholdCurve, ThresholdSelection, threshold_curve
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -18,7 +18,7 @@ _TICKS = (0.001, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99, 0.999)
 Array = npt.NDArray[Any]
 
 
-def check_target(path: str) -> None:
+def check_plot(path: str) -> None:
     """Refuse early what `draw` would refuse after the work.
 
     Raises
@@ -30,11 +30,7 @@ def check_target(path: str) -> None:
     ModuleNotFoundError
         matplotlib is not installed.
     """
-    target = Path(path)
-    if target.suffix.lower() not in FORMATS:
-        raise ValueError(f"{path}: unknown format {target.suffix!r}, expected one of {' '.join(FORMATS)}")
-    if not target.resolve().parent.is_dir():
-        raise FileNotFoundError(f"{path}: no folder {target.resolve().parent}")
+    check_target(path, FORMATS)
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError:

@@ -13,8 +13,8 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 
-def check_target(path: str) -> None:
-    """Refuse early what `write_neighbors` would refuse after the work.
+def check_target(path: str, formats: tuple[str, ...]) -> None:
+    """Refuse early what could not be written after the work: a path whose extension is none of `formats`.
 
     Raises
     ------
@@ -24,8 +24,8 @@ def check_target(path: str) -> None:
         The folder does not exist.
     """
     target = Path(path)
-    if target.suffix.lower() not in _WRITERS:
-        raise ValueError(f"{path}: unknown format {target.suffix!r}, expected one of {' '.join(_WRITERS)}")
+    if target.suffix.lower() not in formats:
+        raise ValueError(f"{path}: unknown format {target.suffix!r}, expected one of {' '.join(formats)}")
     if not target.resolve().parent.is_dir():
         raise FileNotFoundError(f"{path}: no folder {target.resolve().parent}")
 
@@ -53,7 +53,7 @@ def write_neighbors(path: str, distances: Array, indices: Array) -> list[Path]:
     OSError
         The file cannot be written; what stood there before still does.
     """
-    check_target(path)
+    check_target(path, FORMATS)
     target = Path(path)
     return _WRITERS[target.suffix.lower()](target, distances, indices)
 
@@ -120,3 +120,4 @@ _WRITERS: dict[str, Callable[[Path, Array, Array], list[Path]]] = {
     ".fvecs": _write_vecs,
     ".parquet": _write_parquet,
 }
+FORMATS = tuple(_WRITERS)
