@@ -3,8 +3,9 @@
 use half::f16;
 use nearwise_core::matrix::{Rows, Values};
 use nearwise_core::sweep::Scores;
+use numpy::ndarray::Dimension;
 use numpy::{IntoPyArray, PyArray2};
-use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{Ix1, Ix2, PyArray1, PyArrayMethods, PyReadonlyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -15,18 +16,23 @@ pub(crate) type Indices<'py> = PyReadonlyArray2<'py, i64>;
 /// Truth values as bytes (a NumPy bool array is viewed as uint8 first), queries × k.
 pub(crate) type Matches<'py> = PyReadonlyArray2<'py, u8>;
 
-/// A borrowed two-dimensional array in one of the element formats.
+/// A borrowed array in one of the element formats.
 ///
 /// float16, float32 and float64 come as themselves, bfloat16 as the uint16 of its bits.
 #[derive(Debug)]
-pub(crate) enum RowsArg<'py> {
-    F16(PyReadonlyArray2<'py, f16>),
-    Bf16(PyReadonlyArray2<'py, u16>),
-    F32(PyReadonlyArray2<'py, f32>),
-    F64(PyReadonlyArray2<'py, f64>),
+pub(crate) enum FloatsArg<'py, D: Dimension> {
+    F16(PyReadonlyArray<'py, f16, D>),
+    Bf16(PyReadonlyArray<'py, u16, D>),
+    F32(PyReadonlyArray<'py, f32, D>),
+    F64(PyReadonlyArray<'py, f64, D>),
 }
 
-impl<'a, 'py> FromPyObject<'a, 'py> for RowsArg<'py> {
+/// Embeddings, one in each row.
+pub(crate) type RowsArg<'py> = FloatsArg<'py, Ix2>;
+/// Scores, which must be contiguous.
+pub(crate) type ScoresArg<'py> = FloatsArg<'py, Ix1>;
+
+impl<'a, 'py, D: Dimension> FromPyObject<'a, 'py> for FloatsArg<'py, D> {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
@@ -42,9 +48,10 @@ impl<'a, 'py> FromPyObject<'a, 'py> for RowsArg<'py> {
         if let Ok(array) = object.extract() {
             return Ok(Self::Bf16(array));
         }
-        Err(PyTypeError::new_err(
-            "expected a two-dimensional float16, float32, float64 or (for bfloat16) uint16 array",
-        ))
+        let dimensions = if D::NDIM == Some(1) { "one" } else { "two" };
+        Err(PyTypeError::new_err(format!(
+            "expected a {dimensions}-dimensional float16, float32, float64 or (for bfloat16) uint16 array"
+        )))
     }
 }
 
@@ -57,37 +64,6 @@ impl RowsArg<'_> {
             Self::F32(array) => Rows::F32(array.as_array()),
             Self::F64(array) => Rows::F64(array.as_array()),
         }
-    }
-}
-
-/// A borrowed, contiguous one-dimensional array of scores in one of the element formats.
-#[derive(Debug)]
-pub(crate) enum ScoresArg<'py> {
-    F16(PyReadonlyArray1<'py, f16>),
-    Bf16(PyReadonlyArray1<'py, u16>),
-    F32(PyReadonlyArray1<'py, f32>),
-    F64(PyReadonlyArray1<'py, f64>),
-}
-
-impl<'a, 'py> FromPyObject<'a, 'py> for ScoresArg<'py> {
-    type Error = PyErr;
-
-    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        if let Ok(array) = object.extract() {
-            return Ok(Self::F32(array));
-        }
-        if let Ok(array) = object.extract() {
-            return Ok(Self::F64(array));
-        }
-        if let Ok(array) = object.extract() {
-            return Ok(Self::F16(array));
-        }
-        if let Ok(array) = object.extract() {
-            return Ok(Self::Bf16(array));
-        }
-        Err(PyTypeError::new_err(
-            "expected a one-dimensional float16, float32, float64 or (for bfloat16) uint16 array",
-        ))
     }
 }
 
