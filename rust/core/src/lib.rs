@@ -12,6 +12,8 @@ pub mod knn;
 pub mod matrix;
 mod metric;
 mod parallel;
+#[cfg(test)]
+mod random;
 pub mod reference;
 pub mod refine;
 pub mod retrieval;

@@ -212,14 +212,7 @@ impl<'a, S: Simd, const R: usize, const V: usize, const P: usize> F32<'a, S, R, 
     }
 
     #[inline(always)]
-    fn pack_panel(
-        &self,
-        piece: &mut Piece<'_>,
-        panel: usize,
-        rows: Rows<'_>,
-        dropped: &[bool],
-        scratch: &mut Scratch,
-    ) -> Exceptions {
+    fn pack_panel(&self, piece: &mut Piece<'_>, panel: usize, rows: Rows<'_>, scratch: &mut Scratch) -> Exceptions {
         let mut exceptions = Exceptions::default();
         let first = panel * P;
         let size = self.features * P;
@@ -227,7 +220,7 @@ impl<'a, S: Simd, const R: usize, const V: usize, const P: usize> F32<'a, S, R, 
         for lane in 0..P {
             let i = first + lane;
             let mut packed = false;
-            let (beta, slack) = if i >= rows.len() || dropped.get(i) == Some(&true) {
+            let (beta, slack) = if i >= rows.len() {
                 (f32::INFINITY, 0.0)
             } else {
                 widen_into(rows, i, &mut scratch.wide);
@@ -452,14 +445,14 @@ impl<S: Simd, const R: usize, const V: usize, const P: usize> Filter for F32<'_,
             .collect()
     }
 
-    fn pack(&self, piece: &mut Piece<'_>, rows: Rows<'_>, dropped: &[bool]) -> Exceptions {
+    fn pack(&self, piece: &mut Piece<'_>, rows: Rows<'_>) -> Exceptions {
         self.simd.vectorize(
             #[inline(always)]
             || {
                 let mut scratch = Scratch::new(self.features);
                 let mut all = Exceptions::default();
                 for panel in 0..piece.beta.len() / P {
-                    let found = self.pack_panel(piece, panel, rows, dropped, &mut scratch);
+                    let found = self.pack_panel(piece, panel, rows, &mut scratch);
                     all.nan = all.nan.or(found.nan);
                     all.large = all.large.or(found.large);
                 }

@@ -58,9 +58,8 @@ pub trait Filter: Sync {
     /// The chunk cut into pieces of `panels` panels, in order; the chunk then holds `rows` rows.
     fn pieces<'a>(&self, chunk: &'a mut Self::Chunk, rows: usize, panels: usize) -> Vec<Self::Piece<'a>>;
 
-    /// Packs `rows`, all rows of this piece. `dropped[i]` says that row i is never to be reported (a further copy of
-    /// a row); it may be shorter than `rows`. Returns what rows did not go into the arithmetic as they are.
-    fn pack(&self, piece: &mut Self::Piece<'_>, rows: Rows<'_>, dropped: &[bool]) -> Exceptions;
+    /// Packs `rows`, all rows of this piece. Returns what rows did not go into the arithmetic as they are.
+    fn pack(&self, piece: &mut Self::Piece<'_>, rows: Rows<'_>) -> Exceptions;
 
     /// Room for `queries` packed queries.
     fn block(&self, queries: usize) -> Self::Block;

@@ -83,7 +83,7 @@ fn pack<S: Tiled, F: Format, L: Filter>(
         |(), (i, mut piece)| {
             let from = i * rows_together;
             let to = (from + rows_together).min(len);
-            let refused = filter.pack(&mut piece, search.reference.slice(start + from, start + to), &[]);
+            let refused = filter.pack(&mut piece, search.reference.slice(start + from, start + to));
             if refused.nan.is_some() || refused.large.is_some() {
                 refusals.note(refused, from);
             }

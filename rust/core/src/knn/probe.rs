@@ -53,7 +53,7 @@ fn passing<L: Filter>(filter: &L, work: &Work, query: Rows<'_>, reference: Rows<
     let panels = reference.len().div_ceil(unit);
     let mut chunk = filter.chunk(reference.len());
     for mut piece in filter.pieces(&mut chunk, reference.len(), panels) {
-        filter.pack(&mut piece, reference, &[]);
+        filter.pack(&mut piece, reference);
     }
     let mut block = filter.block(query.len());
     filter.load(&mut block, query);

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::filter::f32::Tiled;
 use crate::isa::{Level, Model};
 use crate::matrix::{Dtype, Rows, Values};
+use crate::random::Random;
 use crate::{reference, with_format};
 
 /// An owned matrix in one of the formats.
@@ -39,28 +40,6 @@ impl Owned {
             Self::F32(array) => Rows::F32(array.view()),
             Self::F64(array) => Rows::F64(array.view()),
         }
-    }
-}
-
-/// Numbers that are the same on every run.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "53 bits")]
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
     }
 }
 

@@ -35,7 +35,7 @@ fn fault<S: Tiled>(simd: S, distance: &Distance, query: &Array2<f64>, reference:
     let mut chunk = filter.chunk(n);
     let panels = n.div_ceil(filter.panel_rows());
     for piece in &mut filter.pieces(&mut chunk, n, panels) {
-        filter.pack(piece, Rows::F64(reference.view()), &[]);
+        filter.pack(piece, Rows::F64(reference.view()));
     }
     let mut block = filter.block(query.nrows());
     filter.load(&mut block, Rows::F64(query.view()));

@@ -374,7 +374,7 @@ impl<T: Tile> Filter for I8<'_, T> {
             .collect()
     }
 
-    fn pack(&self, piece: &mut Piece<'_>, rows: Rows<'_>, dropped: &[bool]) -> Exceptions {
+    fn pack(&self, piece: &mut Piece<'_>, rows: Rows<'_>) -> Exceptions {
         self.tile.vectorize(
             #[inline(always)]
             || {
@@ -382,9 +382,6 @@ impl<T: Tile> Filter for I8<'_, T> {
                 let mut all = Exceptions::default();
                 for panel in 0..piece.panels.len() {
                     self.pack_panel(piece, panel, rows, &mut scratch, &mut |row, fate| all.note(row, fate));
-                }
-                for (row, _) in piece.rows.iter_mut().zip(dropped).filter(|(_, dropped)| **dropped) {
-                    *row = Row::NEVER;
                 }
                 all
             },

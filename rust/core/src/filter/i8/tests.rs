@@ -11,6 +11,7 @@ use crate::filter::{Filter, Form};
 use crate::isa::Portable;
 use crate::isa::int8::{Model as TileModel, Sixteen, ThirtyTwo, Tile, half, padding};
 use crate::matrix::{F64, Rows};
+use crate::random::Random;
 use crate::refine::Exact;
 
 /// Runs `$body` with `$tile` as every tile that this CPU has and every model.
@@ -45,32 +46,6 @@ fn distances() -> Vec<Distance> {
         .into_iter()
         .flat_map(|kind| [None, Some(2.0), Some(1.0)].map(|p| Distance::new(kind, 1.0, p).expect("valid parameters")));
     all.collect()
-}
-
-/// Numbers that are the same on every run.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "53 bits")]
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
-    }
-
-    fn below(&mut self, n: u32) -> f64 {
-        f64::from(u32::try_from(self.next() % u64::from(n)).expect("below n"))
-    }
 }
 
 const STYLES: usize = 16;
@@ -176,11 +151,7 @@ fn judge_keys<T: Tile>(
     let mut chunk = filter.chunk(rows.len());
     for (i, mut piece) in filter.pieces(&mut chunk, rows.len(), 2).into_iter().enumerate() {
         let first = i * 2 * T::ROWS;
-        filter.pack(
-            &mut piece,
-            rows.slice(first, (first + 2 * T::ROWS).min(rows.len())),
-            &[],
-        );
+        filter.pack(&mut piece, rows.slice(first, (first + 2 * T::ROWS).min(rows.len())));
     }
     let queries = query.nrows();
     let mut block = filter.block(queries);

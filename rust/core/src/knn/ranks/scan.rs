@@ -200,7 +200,7 @@ fn pack<S: Tiled, F: Format, L: Filter>(
         |(), (i, mut piece)| {
             let from = start + i * together;
             let to = (from + together).min(start + len);
-            filter.pack(&mut piece, counting.reference.slice(from, to), &[]);
+            filter.pack(&mut piece, counting.reference.slice(from, to));
         },
     )
 }
