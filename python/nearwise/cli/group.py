@@ -13,6 +13,7 @@ import click
 from nearwise.cli import INTERRUPTED
 
 SUBCOMMANDS = {
+    "evaluate": "nearwise.cli.evaluate",
     "info": "nearwise.cli.info",
     "search": "nearwise.cli.search",
     "threshold": "nearwise.cli.threshold",

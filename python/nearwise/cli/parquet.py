@@ -14,10 +14,7 @@ Pick = Callable[[object, Mapping[str, str], str | None], str]
 def read_matrix(path: Path, name: str | None, pick: Pick) -> Array:
     """Return a column of lists of floats, or else all columns of floats side by side."""
     pyarrow = _pyarrow()
-    try:
-        schema = pyarrow.parquet.read_schema(path)
-    except pyarrow.ArrowInvalid as error:
-        raise ValueError(f"{path}: not a Parquet file: {error}") from None
+    schema = _schema(pyarrow, path)
     types = pyarrow.types
     floats = [field.name for field in schema if types.is_floating(field.type)]
     lists = {field.name: str(field.type) for field in schema if _is_list_of_floats(types, field.type)}
@@ -32,6 +29,20 @@ def read_matrix(path: Path, name: str | None, pick: Pick) -> Array:
     if len(lengths) > 1:
         raise ValueError(f"{path}: the rows of {chosen} have between {lengths[0]} and {lengths[-1]} values")
     return _values(path, column.flatten()).reshape(len(column), -1 if len(column) else 0)
+
+
+def read_labels(path: Path) -> dict[str, Array]:
+    """Return the columns of whole numbers, booleans and strings."""
+    pyarrow = _pyarrow()
+    types = pyarrow.types
+    schema = _schema(pyarrow, path)
+    kinds = (types.is_integer, types.is_boolean, types.is_string, types.is_large_string, types.is_dictionary)
+    names = [field.name for field in schema if any(is_kind(field.type) for is_kind in kinds)]
+    table = pyarrow.parquet.read_table(path, columns=names)
+    for name in names:
+        if table[name].null_count:
+            raise ValueError(f"{path}: {table[name].null_count} rows of {name} are null")
+    return {name: np.asarray(table[name].to_pylist()) for name in names}
 
 
 def write_neighbors(path: Path, distances: Array, indices: Array) -> None:
@@ -57,6 +68,13 @@ def _values(path: Path, column: Any) -> Array:
 def _is_list_of_floats(types: Any, kind: Any) -> bool:
     is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
     return bool(is_list and types.is_floating(kind.value_type))
+
+
+def _schema(pyarrow: Any, path: Path) -> Any:
+    try:
+        return pyarrow.parquet.read_schema(path)
+    except pyarrow.ArrowInvalid as error:
+        raise ValueError(f"{path}: not a Parquet file: {error}") from None
 
 
 def _pyarrow() -> Any:

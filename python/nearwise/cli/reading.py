@@ -18,6 +18,7 @@ import numpy.typing as npt
 from nearwise.cli.mapped import MappedFile
 
 Array = npt.NDArray[Any]
+_WIDER = {"float16": ("float32", "float64"), "bfloat16": ("float32", "float64"), "float32": ("float64",)}
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
@@ -52,11 +53,26 @@ def read_rows(path: str) -> Source:
     """
     if path == "-":
         return _checked(_read_stream(sys.stdin.buffer.read()), "standard input")
-    file, name = _split_name(path)
+    file, name = split_name(path)
     reader = _READERS.get(file.suffix.lower())
     if reader is None:
         raise ValueError(f"{file}: unknown format {file.suffix!r}, expected one of {' '.join(formats())}")
     return _checked(reader(file, name), path)
+
+
+def widened(source: Source, like: Source) -> Source:
+    """Return rows in the element type of others, where that holds every value exactly; as they are where it does not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> half, single = (Source(np.zeros((1, 2), dtype)) for dtype in ("float16", "float32"))
+    >>> widened(half, single).rows.dtype.name, widened(single, half).rows.dtype.name
+    ('float32', 'float32')
+    """
+    if like.rows.dtype.name in _WIDER.get(source.rows.dtype.name, ()):
+        return Source(source.rows.astype(like.rows.dtype))
+    return source
 
 
 def formats() -> list[str]:
@@ -73,7 +89,7 @@ def _checked(source: Source, path: str) -> Source:
     return source
 
 
-def _split_name(path: str) -> tuple[Path, str | None]:
+def split_name(path: str) -> tuple[Path, str | None]:
     before, colon, name = path.rpartition(":")
     if colon and name and not os.path.exists(path) and os.path.exists(before):
         return Path(before), name

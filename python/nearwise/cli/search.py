@@ -11,12 +11,11 @@ import numpy.typing as npt
 import nearwise
 from nearwise.cli.mapped import released
 from nearwise.cli.progress import progress_bar
-from nearwise.cli.reading import Source, formats, read_rows
+from nearwise.cli.reading import Source, formats, read_rows, widened
 from nearwise.cli.writing import FORMATS, check_target, write_neighbors
 
 DISTANCES = ["euclidean", "sqeuclidean", "cosine", "dot", "manhattan", "chebyshev", "snr"]
 LINES_AT_ONCE = 10_000
-WIDER = {"float16": ("float32", "float64"), "bfloat16": ("float32", "float64"), "float32": ("float64",)}
 
 
 @click.command(
@@ -91,11 +90,7 @@ def _sources(reference: str | None, query: str | None) -> tuple[Source, Source]:
     among = read_rows(reference)
     if query is None:
         return among, among
-    asked = read_rows(query)
-    have, want = asked.rows.dtype, among.rows.dtype
-    if want.name in WIDER.get(have.name, ()):
-        return among, Source(asked.rows.astype(want))
-    return among, asked
+    return among, widened(read_rows(query), among)
 
 
 def _print(distances: npt.NDArray[Any], indices: npt.NDArray[Any]) -> None:

@@ -67,6 +67,15 @@ class Evaluation:
             return {name: nothing.copy() for name in self.built_in}
         return {name: scores.values(number) for number, name in enumerate(self.built_in)}
 
+    def scored(self, progress: Progress = False) -> tuple[Relevance, _core.Scores | None]:
+        """Return the classes and every value of `built_in`, to be averaged in several ways after one search.
+
+        None stands for the values if no query can have one.
+        """
+        self.called = []
+        relevant = self._relevance()
+        return relevant, self._scores(relevant, {}, progress)
+
     def _relevance(self) -> Relevance:
         return relevance.find(self.inputs, self.calculator._compare)
 
