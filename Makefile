@@ -11,13 +11,13 @@ SOURCES := pyproject.toml Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
-demo: $(VENV)/.demo ## set up what it needs, then evaluate the built-in embeddings
+demo: $(VENV)/.demo ## set up what it needs, then evaluate the built-in embeddings: a table and report.html
 	@$(BIN)/nearwise $(DEMO)
 
 # All of them by name: maturin does not expand the extra that names the others.
 EXTRAS := cli,clustering,faiss,logging,metrics,parquet,plot,testers,torch
 
-DEMO ?= search --limit 5 -k 5
+DEMO ?= evaluate --html report.html
 
 ci: ## set up, then every check and every test: what must pass before a change lands
 	@.ci/run

@@ -48,6 +48,7 @@ def npz(tmp_path: Path) -> Path:
     return tmp_path / "a.npz"
 
 
+@pytest.mark.rule("V-1")
 def test_the_numbers_are_the_library_s_bit_for_bit(tmp_path: Path, npz: Path) -> None:
     found = evaluated(tmp_path, npz, "--distance", "cosine", "-k", 7)
     names = [*FIVE, "precision_at_7", "recall_at_7"]
@@ -63,6 +64,7 @@ def test_the_numbers_are_the_library_s_bit_for_bit(tmp_path: Path, npz: Path) ->
     assert [each["relevant"] for each in found["classes"]] == [19, 19, 9, 9]
 
 
+@pytest.mark.rule("V-1")
 def test_curves_are_precision_and_recall_at_every_k(tmp_path: Path, npz: Path) -> None:
     curves = evaluated(tmp_path, npz, "-k", 5)["curves"]
     assert curves["k"] == [1, 2, 3, 4, 5]
@@ -86,6 +88,7 @@ def test_rows_whose_label_no_other_has_are_left_out_and_counted(tmp_path: Path, 
     assert found["left_out_labels"] == ["lone"]
 
 
+@pytest.mark.rule("V-1")
 def test_a_reference_is_searched_instead(tmp_path: Path, npz: Path) -> None:
     query, labels = ROWS[:9] + np.float32(0.1), LABELS[:9]
     np.savez(tmp_path / "query.npz", embeddings=query, labels=labels)
@@ -173,6 +176,7 @@ def by_hand(distance: str, query: np.ndarray, reference: np.ndarray, own: Any, t
     return values[same], values[other]
 
 
+@pytest.mark.rule("V-5")
 def test_every_pair_is_in_the_histogram_of_small_data(tmp_path: Path, npz: Path) -> None:
     found = evaluated(tmp_path, npz, "--distance", "snr")["pairs"]
     for kind, values in zip(("same", "different"), by_hand("snr", ROWS, ROWS, LABELS, LABELS, True), strict=True):
@@ -182,6 +186,7 @@ def test_every_pair_is_in_the_histogram_of_small_data(tmp_path: Path, npz: Path)
         assert sum(found[kind]["counts"]) == len(values)
 
 
+@pytest.mark.rule("V-5")
 @pytest.mark.parametrize("self_query", [True, False])
 def test_pairs_are_numbered_so_that_each_can_be_drawn(monkeypatch: pytest.MonkeyPatch, self_query: bool) -> None:
     own = np.array([2, 0, 1, 0, 2, 2, 3])
@@ -196,9 +201,8 @@ def test_pairs_are_numbered_so_that_each_can_be_drawn(monkeypatch: pytest.Monkey
         np.testing.assert_array_equal(np.sort(kind.values), np.sort(values))
 
 
-def test_large_data_is_sampled_and_says_so(
-    tmp_path: Path, npz: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.rule("V-5")
+def test_large_data_is_sampled_and_says_so(tmp_path: Path, npz: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs, "EVERY_PAIR", 0)
     monkeypatch.setattr(pairs, "SAMPLE", 1000)
     found = evaluated(tmp_path, npz)["pairs"]
@@ -227,7 +231,7 @@ def test_examples_are_what_a_search_finds(tmp_path: Path, npz: Path) -> None:
     assert [each["neighbors"][0]["value"] for each in found["wrong"]["shown"]] == nearest_wrong.tolist()
     taken = {(each["label"], each["nearest"]): each["queries"] for each in found["confusions"]}
     for (label, nearest), count in taken.items():
-        assert count == (kept & (LABELS == label) & (LABELS[near.indices[:, 0]] == nearest)).sum()
+        assert count == (kept & (label == LABELS) & (LABELS[near.indices[:, 0]] == nearest)).sum()
 
 
 def test_identical_rows_leave_themselves_out(tmp_path: Path) -> None:
@@ -262,11 +266,13 @@ def test_json_goes_to_standard_output_alone(npz: Path, capsys: pytest.CaptureFix
     assert json.loads(capsys.readouterr().out)["queries"]["all"] == 61
 
 
+@pytest.mark.rule("V-2")
 def test_json_has_neither_infinity_nor_nan() -> None:
     text = strict_json({"a": [math.inf, -math.inf, math.nan, 1.5], "b": {"c": (1, "x", None, True)}})
     assert json.loads(text, parse_constant=refuse) == {"a": [None, None, None, 1.5], "b": {"c": [1, "x", None, True]}}
 
 
+@pytest.mark.rule("V-2")
 def test_infinite_distances_are_counted_apart(tmp_path: Path) -> None:
     rows = np.array([[0, 1], [0, 2], [0, 3], [1, 1]], np.float32)  # the last is constant: its signal has no variance
     np.savez(tmp_path / "a.npz", embeddings=rows, labels=[0, 0, 1, 1])
@@ -275,6 +281,7 @@ def test_infinite_distances_are_counted_apart(tmp_path: Path) -> None:
     assert sum(found["same"]["counts"]) + sum(found["different"]["counts"]) == 9
 
 
+@pytest.mark.rule("V-4")
 def test_terminals_get_printable_labels_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.savez(tmp_path / "a.npz", embeddings=ROWS[:8], labels=["\x1b[31mred\n", "b" * 100] * 4)
     assert main(["evaluate", str(tmp_path / "a.npz")]) == 0
@@ -312,6 +319,7 @@ WRONG = {
 }
 
 
+@pytest.mark.rule("V-6")
 @pytest.mark.parametrize("case", WRONG)
 def test_what_will_not_do_is_one_line_and_a_status(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

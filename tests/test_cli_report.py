@@ -7,10 +7,10 @@ import re
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
-import browser
 import numpy as np
 import pytest
 
+import browser
 from nearwise.cli import main
 from nearwise.cli.report import sections
 from nearwise.cli.report.markup import Markup, element
@@ -56,6 +56,7 @@ class Elements(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
+@pytest.mark.rule("V-3")
 def test_nothing_in_the_page_names_a_place_to_load_from(tmp_path: Path) -> None:
     text = report(tmp_path)[0].read_text()
     elements = Elements(text).found
@@ -71,12 +72,16 @@ def test_nothing_in_the_page_names_a_place_to_load_from(tmp_path: Path) -> None:
     assert "unsafe-inline" not in policy.partition("script-src")[2]
 
 
+@pytest.mark.rule("V-4")
 def test_every_text_of_an_element_is_escaped() -> None:
-    assert element("p", "<b>", ["&", element("i", "x")], title='"<') == '<p title="&quot;&lt;">&lt;b&gt;&amp;<i>x</i></p>'
+    assert (
+        element("p", "<b>", ["&", element("i", "x")], title='"<') == '<p title="&quot;&lt;">&lt;b&gt;&amp;<i>x</i></p>'
+    )
     assert element("p", Markup("<b></b>"), None, 7) == "<p><b></b>7</p>"
     assert element("p", "a\x00\x1b\u202eb\ud800\n") == "<p>a\\x00\\x1b\\u202eb\\ud800\\n</p>"
 
 
+@pytest.mark.rule("V-4")
 def test_hostile_labels_add_no_element(tmp_path: Path) -> None:
     page, _ = report(tmp_path, saved(tmp_path, [each for each in HOSTILE for _ in range(4)]))
     harmless = tmp_path / "harmless"
@@ -147,6 +152,7 @@ EXAMPLES = """[...document.querySelectorAll('table.examples[data-kind=KIND] tbod
         ...[...cell.querySelectorAll('[data-value]')].map(value => Number(value.dataset.value))]))"""
 
 
+@pytest.mark.rule("V-3")
 def test_a_browser_shows_the_numbers_of_the_json(tmp_path: Path, chromium: browser.Browser) -> None:
     page, numbers = report(tmp_path)
     chromium.open(page)
@@ -154,7 +160,9 @@ def test_a_browser_shows_the_numbers_of_the_json(tmp_path: Path, chromium: brows
         [name, value, f"{value:.4f}", numbers["class_means"][name]] for name, value in numbers["metrics"].items()
     ]
     assert chromium.evaluate(CARDS) == expected
-    rows = [[each["label"], each["queries"], each["relevant"], *each["metrics"].values()] for each in numbers["classes"]]
+    rows = [
+        [each["label"], each["queries"], each["relevant"], *each["metrics"].values()] for each in numbers["classes"]
+    ]
     assert sorted(chromium.evaluate(CLASSES)) == sorted(rows)
     texts = [
         [each["label"], str(each["queries"]), str(each["relevant"])] + [f"{v:.4f}" for v in each["metrics"].values()]
@@ -163,13 +171,17 @@ def test_a_browser_shows_the_numbers_of_the_json(tmp_path: Path, chromium: brows
     assert sorted(chromium.evaluate(TEXTS)) == sorted(texts)
     for kind in ("wrong", "right"):
         shown = [
-            [[each["label"], each["query"]], *([near["label"], near["index"], near["value"]] for near in each["neighbors"])]
+            [
+                [each["label"], each["query"]],
+                *([near["label"], near["index"], near["value"]] for near in each["neighbors"]),
+            ]
             for each in numbers["examples"][kind]["shown"]
         ]
         assert len(shown) == 10
         assert chromium.evaluate(EXAMPLES.replace("KIND", kind)) == shown
 
 
+@pytest.mark.rule("V-3", "V-5")
 def test_a_browser_shows_the_curves_and_the_histogram_of_the_json(tmp_path: Path, chromium: browser.Browser) -> None:
     page, numbers = report(tmp_path)
     chromium.open(page)
@@ -184,6 +196,7 @@ def test_a_browser_shows_the_curves_and_the_histogram_of_the_json(tmp_path: Path
     assert f"all {numbers['pairs']['same']['pairs']:,} pairs" in chromium.evaluate("document.body.innerText")
 
 
+@pytest.mark.rule("V-3")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_browser_loads_nothing_and_has_nothing_to_complain_of(
     tmp_path: Path, chromium: browser.Browser, scheme: str
@@ -220,6 +233,7 @@ def test_a_click_on_a_heading_sorts_the_classes(tmp_path: Path, chromium: browse
     assert chromium.complaints == []
 
 
+@pytest.mark.rule("V-4")
 def test_a_browser_shows_hostile_labels_as_text(tmp_path: Path, chromium: browser.Browser) -> None:
     page, _ = report(tmp_path, saved(tmp_path, [each for each in HOSTILE for _ in range(4)]))
     chromium.open(page)

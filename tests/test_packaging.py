@@ -38,6 +38,7 @@ def test_the_wheel_holds_every_module_of_the_package(wheel: zipfile.ZipFile) -> 
     package = ROOT / "python"
     expected = {str(path.relative_to(package)) for path in package.rglob("*.py")}
     expected |= {"nearwise/py.typed", "nearwise/data/docstrings.npz"}
+    expected |= {f"nearwise/cli/report/{name}" for name in ("report.css", "sort.js")}
     assert expected <= set(wheel.namelist())
     assert not [name for name in wheel.namelist() if name.startswith(("tests/", "benches/"))]
 

@@ -48,6 +48,16 @@ def test_the_command_lines_of_the_readme_run(line: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_demo_prints_what_the_readme_says(capsys: pytest.CaptureFixture[str]) -> None:
+    from nearwise.cli import main
+
+    makefile = (ROOT / "Makefile").read_text()
+    (demo,) = re.findall(r"^DEMO \?= (.*)$", makefile, re.MULTILINE)
+    assert f"`nearwise {demo}`" in README
+    assert main([demo.split()[0]]) == 0
+    assert capsys.readouterr().out in fenced("text")
+
+
 def make_targets() -> set[str]:
     return set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
 

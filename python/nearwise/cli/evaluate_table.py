@@ -26,9 +26,10 @@ def headline(found: Mapping[str, Any]) -> list[str]:
     where = "each among the others" if reference is None else f"in {reference['rows']} rows of {reference['source']}"
     if reference is not None and found["self_query"]:
         where += ", without themselves"
+    distance = found["distance"]["name"]
     lines = [
         f"{query['rows']} rows of {query['source']}, {where}",
-        f"{query['features']} features, {query['dtype']}, {query['classes']} classes, distance {found['distance']['name']}",
+        f"{query['features']} features, {query['dtype']}, {query['classes']} classes, distance {distance}",
     ]
     if queries["left_out"]:
         why = "no other row has" if found["self_query"] else "no reference has"
@@ -48,12 +49,12 @@ def worst_first(found: Mapping[str, Any], metric: str) -> list[dict[str, Any]]:
 
 
 def shown(label: Any) -> str:
-    """Return a label as one line of printable text.
+    r"""Return a label as one line of printable text.
 
     Examples
     --------
-    >>> shown("a\\x1b[31m"), shown(7), shown("")
-    ('a\\\\x1b[31m', '7', "''")
+    >>> print(shown("a\x1b[31m"), shown(7), shown(""))
+    a\x1b[31m 7 ''
     """
     text = str(label)
     if not text.strip():

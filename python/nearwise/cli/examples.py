@@ -98,16 +98,17 @@ def _neighbors(
     report: Callable[[int, int], object] | None,
 ) -> tuple[Array, Array]:
     """Return values and indices of the k nearest of some queries; none of them finds itself."""
-    asked = rows[0] if len(queries) == len(rows[0]) else rows[0][queries]
+    asked: Array = rows[0] if len(queries) == len(rows[0]) else rows[0][queries]
     found = nearwise.knn(
         asked, rows[1], k + self_query, distance=distance, threads=threads, progress=report if report else False
     )
     if not self_query:
-        return found.distances, found.indices
+        return np.asarray(found.distances), np.asarray(found.indices)
     keep = found.indices != queries[:, None]
     # Where the row itself is not among them, the last has to go.
     keep[keep.all(axis=1), -1] = False
-    return found.distances[keep].reshape(-1, k), found.indices[keep].reshape(-1, k)
+    values, indices = (np.asarray(each)[keep].reshape(-1, k) for each in found)
+    return values, indices
 
 
 def _described(query: int, values: Array, indices: Array, labels: tuple[Array, Array]) -> dict[str, Any]:

@@ -90,6 +90,7 @@ def _checked(source: Source, path: str) -> Source:
 
 
 def split_name(path: str) -> tuple[Path, str | None]:
+    """Return the file of `FILE` or `FILE:NAME`, and the name."""
     before, colon, name = path.rpartition(":")
     if colon and name and not os.path.exists(path) and os.path.exists(before):
         return Path(before), name

@@ -44,11 +44,16 @@ def curves(depths: Sequence[int], series: Sequence[Series]) -> Markup:
 def histogram(edges: Sequence[float], series: Sequence[Series], axis: str, marks: Sequence[float | None]) -> Markup:
     """Draw the share of each series in every bin as steps, with a line at a value of each (its median)."""
     totals = [sum(each.values) for each in series]
-    shares = [[value / total if total else 0.0 for value in each.values] for each, total in zip(series, totals, strict=True)]
+    shares = [
+        [value / total if total else 0.0 for value in each.values] for each, total in zip(series, totals, strict=True)
+    ]
     highest = max(map(max, shares)) or 1.0
     x = Scale(edges[0], edges[-1], LEFT, WIDTH - RIGHT)
     y = _up(highest * 1.06)
-    parts = [_grid(y, ticks(0, highest), percent, "share of its pairs"), _bottom_axis(x, ticks(edges[0], edges[-1], 7), axis)]
+    parts = [
+        _grid(y, ticks(0, highest), percent, "share of its pairs"),
+        _bottom_axis(x, ticks(edges[0], edges[-1], 7), axis),
+    ]
     for each, heights in zip(series, shares, strict=True):
         if any(heights):
             parts.append(element("path", d=_steps(edges, heights, x, y), class_=f"area {each.style}"))
@@ -62,8 +67,8 @@ def histogram(edges: Sequence[float], series: Sequence[Series], axis: str, marks
             for each, heights in zip(series, shares, strict=True)
         )
         title = f"{number(edges[place])} to {number(edges[place + 1])}: {said}"
-        parts.append(element("rect", element("title", title), x=f"{x(edges[place]):.1f}", y=TOP, class_="hover",
-                             width=f"{x(edges[place + 1]) - x(edges[place]):.2f}", height=HEIGHT - BOTTOM - TOP))  # fmt: skip
+        left, right = x(edges[place]), x(edges[place + 1])
+        parts.append(_hover(left, right - left, element("title", title)))
     spoken = "; ".join(f"{each.name}: {total:,}" for each, total in zip(series, totals, strict=True))
     return _drawing(parts, f"Histogram over {axis} from {number(edges[0])} to {number(edges[-1])}. {spoken}")
 
@@ -80,8 +85,7 @@ def bars(edges: Sequence[float], counts: Sequence[int], axis: str, noun: str) ->
         title = element("title", f"{number(edges[place])} to {number(edges[place + 1])}: {count:,} {noun}")
         parts.append(element("rect", title, x=f"{left:.1f}", y=f"{y(count):.1f}", width=f"{right - left:.1f}",
                              height=f"{HEIGHT - BOTTOM - y(count):.1f}", rx=1.5, class_="bar"))  # fmt: skip
-        parts.append(element("rect", title, x=f"{left:.1f}", y=TOP, width=f"{right - left:.1f}", class_="hover",
-                             height=HEIGHT - BOTTOM - TOP))  # fmt: skip
+        parts.append(_hover(left, right - left, title))
     return _drawing(parts, f"Histogram over {axis} of {sum(counts):,} {noun}")
 
 
@@ -95,6 +99,12 @@ def legend(entries: Sequence[tuple[str, str, str]]) -> Markup:
         ),
         class_="legend",
     )
+
+
+def _hover(left: float, width: float, title: Markup) -> Markup:
+    """Make what shows a title over the whole height of a bin."""
+    height = HEIGHT - BOTTOM - TOP
+    return element("rect", title, x=f"{left:.1f}", y=TOP, width=f"{width:.2f}", height=height, class_="hover")
 
 
 def _up(highest: float) -> Scale:

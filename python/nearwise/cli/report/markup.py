@@ -60,7 +60,13 @@ def _clean(text: str) -> str:
 
 def _is_odd(each: str) -> bool:
     code = ord(each)
-    return code < 32 or 127 <= code < 160 or 0xD800 <= code < 0xE000 or 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069
+    return (
+        code < 32
+        or 127 <= code < 160
+        or 0xD800 <= code < 0xE000
+        or 0x202A <= code <= 0x202E
+        or 0x2066 <= code <= 0x2069
+    )
 
 
 def _written_out(each: str) -> str:

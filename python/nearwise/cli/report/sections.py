@@ -34,7 +34,9 @@ def facts(found: Found) -> Markup:
         rows["searched in"] = "the same rows, each among the others"
     if reference is not None and found["self_query"]:
         rows["searched in"] += "; it begins with the embeddings, and no row finds itself"
-    rows["distance"] = found["distance"]["name"] + (" (larger is nearer)" if found["distance"]["larger_is_nearer"] else "")
+    rows["distance"] = found["distance"]["name"] + (
+        " (larger is nearer)" if found["distance"]["larger_is_nearer"] else ""
+    )
     rows["evaluated"] = f"{queries['evaluated']:,} rows of {len(found['classes']):,} classes"
     if queries["left_out"]:
         whose = "no other row has" if found["self_query"] else "no reference has"
@@ -100,7 +102,12 @@ def class_table(found: Found) -> Markup:
         return element("p", "No metric of classes was asked for.", class_="note")
     classes = worst_first(found, metric)
     names = list(classes[0]["metrics"])
-    sortable = [("label", "class"), ("number", "queries"), ("number", "relevant"), *(("number", name) for name in names)]
+    sortable = [
+        ("label", "class"),
+        ("number", "queries"),
+        ("number", "relevant"),
+        *(("number", name) for name in names),
+    ]
     head = element("tr", (
         element("th", element("button", _breakable(said), type="button"), scope="col", class_=kind, data_kind=kind,
                 aria_sort="ascending" if said == metric else "none")
@@ -123,8 +130,8 @@ def examples(found: Found, kind: str) -> Markup:
     shown = found["examples"][kind]["shown"]
     if not shown:
         return element("p", f"No query's nearest neighbour is {kind}.", class_="note")
-    head = element("tr", element("th", "query", scope="col"),
-                   (element("th", str(rank), scope="col") for rank in range(1, found["examples"]["neighbors"] + 1)))  # fmt: skip
+    names = ["query", *map(str, range(1, found["examples"]["neighbors"] + 1))]
+    head = element("tr", (element("th", name, scope="col") for name in names))
     rows = [
         element("tr", element("th", _row(each["query"], each["label"]), scope="row"),
                 (_neighbor(near) for near in each["neighbors"]))
@@ -140,8 +147,8 @@ def confusions(found: Found) -> Markup:
     if not pairs:
         return element("p", "Every nearest neighbour that was looked at has the label of its query.", class_="note")
     most = pairs[0]["queries"]
-    head = element("tr", (element("th", said, scope="col", class_=kind)
-                          for said, kind in (("label", "label"), ("its nearest neighbour", "label"), ("queries", "number"))))  # fmt: skip
+    names = (("label", "label"), ("its nearest neighbour", "label"), ("queries", "number"))
+    head = element("tr", (element("th", said, scope="col", class_=kind) for said, kind in names))
     rows = [
         element("tr", element("th", label(each["label"]), scope="row"), element("td", label(each["nearest"])),
                 element("td", f"{each['queries']:,}", class_="number metric", data_value=each["queries"],
@@ -159,7 +166,8 @@ def example_words(found: Found) -> dict[str, str]:
     return {
         "wrong": f"{wrong['queries']:,} queries have a nearest neighbour of another label. Shown are those{looked} "
         "with the nearest of all: the most convincing errors.",
-        "right": f"{right['queries']:,} queries have a nearest neighbour of their label. Shown are some, evenly spaced.",
+        "right": f"{right['queries']:,} queries have a nearest neighbour of their label. "
+        "Shown are some, evenly spaced.",
     }
 
 
@@ -170,7 +178,8 @@ def label(value: Any) -> Markup:
 
 
 def _side(side: Found) -> str:
-    return f"{side['source']}: {side['rows']:,} rows, {side['features']:,} features, {side['dtype']}, {side['classes']:,} labels"
+    counts = f"{side['rows']:,} rows, {side['features']:,} features, {side['dtype']}, {side['classes']:,} labels"
+    return f"{side['source']}: {counts}"
 
 
 def _breakable(name: str) -> list[Markup]:
