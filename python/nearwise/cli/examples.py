@@ -83,9 +83,8 @@ def find_examples(
 
 def _spaced(queries: Array, count: int) -> Array:
     """Return at most so many of them, evenly spaced."""
-    if len(queries) <= count:
-        return queries
-    return queries[np.linspace(0, len(queries) - 1, count).round().astype(int)]
+    some: Array = queries[np.linspace(0, len(queries) - 1, min(count, len(queries))).round().astype(int)]
+    return some
 
 
 def _neighbors(
