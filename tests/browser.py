@@ -14,6 +14,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
+
+class StartError(Exception):
+    """The program ended before it answered."""
+
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # Chromium expects the pipes as descriptors 3 and 4.
 _START = "import os, sys; a, b = map(int, sys.argv[1:3]); os.dup2(a, 13); os.dup2(b, 14); os.dup2(13, 3); "
@@ -49,7 +54,10 @@ class Browser:
         self._events: list[str] = []
         self.requests: list[str] = []
         self.complaints: list[str] = []
-        target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        try:
+            target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        except (BrokenPipeError, EOFError):
+            raise StartError(f"{program} ended with status {self._process.wait(10)}") from None
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Network", "Log", "Runtime"):
             self._call(f"{domain}.enable")
@@ -98,7 +106,7 @@ class Browser:
             ready, _, _ = select.select([self._read], [], [], max(0.0, deadline - time.monotonic()))
             part = os.read(self._read, 1 << 16) if ready else b""
             if not part:
-                raise TimeoutError("chromium does not answer" if self._process.poll() is None else "chromium has ended")
+                raise EOFError("chromium has ended") if ready else TimeoutError("chromium does not answer")
             self._buffer += part
         line, _, self._buffer = self._buffer.partition(b"\0")
         message: dict[str, Any] = json.loads(line)

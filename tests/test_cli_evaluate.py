@@ -283,12 +283,14 @@ def test_infinite_distances_are_counted_apart(tmp_path: Path) -> None:
 
 @pytest.mark.rule("V-4")
 def test_terminals_get_printable_labels_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    np.savez(tmp_path / "a.npz", embeddings=ROWS[:8], labels=["\x1b[31mred\n", "b" * 100] * 4)
+    np.savez(tmp_path / "a.npz", embeddings=ROWS[:9], labels=["\x1b[31mred\n", "b" * 100, "日本" * 20] * 3)
     assert main(["evaluate", str(tmp_path / "a.npz")]) == 0
     printed = capsys.readouterr().out
     assert "\\x1b[31mred\\n" in printed
     assert "\x1b" not in printed
-    assert max(map(len, printed.splitlines()[-3:])) < 80
+    widths = [sum(1 + (ord(each) > 0x2E80) for each in line) for line in printed.splitlines()[-3:]]
+    assert len(set(widths)) == 1
+    assert widths[0] < 80
 
 
 WRONG = {

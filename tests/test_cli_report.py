@@ -134,7 +134,10 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browser.Brows
     program = browser.find()
     if program is None:
         pytest.skip(f"none of {', '.join(browser.NAMES)} is installed")
-    opened = browser.Browser(program, tmp_path_factory.mktemp("profile"))
+    try:
+        opened = browser.Browser(program, tmp_path_factory.mktemp("profile"))
+    except browser.StartError as error:  # a launcher that only says how to install the program
+        pytest.skip(str(error))
     yield opened
     opened.close()
 

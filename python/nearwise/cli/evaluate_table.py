@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping
 from typing import Any
+from unicodedata import east_asian_width
+
+from nearwise.cli.wording import count
 
 WORST = 5
 LABEL_WIDTH = 32
@@ -12,7 +15,7 @@ RANKING = ("mean_average_precision_at_r", "mean_average_precision", "r_precision
 def table(found: Mapping[str, Any]) -> str:
     """Lay the measurements out as lines of text."""
     names = list(found["metrics"])
-    width = max(map(len, names))
+    width = max(len("metric"), *map(len, names))
     lines = [*headline(found), "", f"{'metric':<{width}}     mean  mean over classes"]
     for name, value in found["metrics"].items():
         of_classes = found["class_means"].get(name)
@@ -23,17 +26,18 @@ def table(found: Mapping[str, Any]) -> str:
 def headline(found: Mapping[str, Any]) -> list[str]:
     """Say in a few lines what was evaluated."""
     query, reference, queries = found["query"], found["reference"], found["queries"]
-    where = "each among the others" if reference is None else f"in {reference['rows']} rows of {reference['source']}"
-    if reference is not None and found["self_query"]:
-        where += ", without themselves"
-    distance = found["distance"]["name"]
+    where = "each among the others"
+    if reference is not None:
+        itself = ", without themselves" if found["self_query"] else ""
+        where = f"in {count(reference['rows'], 'row')} of {reference['source']}{itself}"
+    sizes = f"{count(query['features'], 'feature')}, {query['dtype']}, {count(query['classes'], 'class')}"
     lines = [
-        f"{query['rows']} rows of {query['source']}, {where}",
-        f"{query['features']} features, {query['dtype']}, {query['classes']} classes, distance {distance}",
+        f"{count(query['rows'], 'row')} of {query['source']}, {where}",
+        f"{sizes}, distance {found['distance']['name']}",
     ]
     if queries["left_out"]:
         why = "no other row has" if found["self_query"] else "no reference has"
-        lines.append(f"{queries['left_out']} rows left out, whose label {why}")
+        lines.append(f"{count(queries['left_out'], 'row')} left out, whose label {why}")
     return lines
 
 
@@ -68,14 +72,27 @@ def _worst(found: Mapping[str, Any]) -> list[str]:
         return []
     worst = worst_first(found, metric)[:WORST]
     names = [_cut(shown(each["label"])) for each in worst]
-    width = max(len("class"), *map(len, names))
+    width = max(len("class"), *map(_columns, names))
     lines = ["", f"lowest {metric}", f"{'class':<{width}}   value   rows"]
     lines += [
-        f"{name:<{width}}  {each['metrics'][metric]:6.4f}  {each['queries']:5}"
+        f"{_padded(name, width)}  {each['metrics'][metric]:6.4f}  {each['queries']:5}"
         for name, each in zip(names, worst, strict=True)
     ]
     return lines
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LABEL_WIDTH else text[: LABEL_WIDTH - 1] + "…"
+    if _columns(text) <= LABEL_WIDTH:
+        return text
+    while _columns(text) > LABEL_WIDTH - 1:
+        text = text[:-1]
+    return text + "…"
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - _columns(text))
+
+
+def _columns(text: str) -> int:
+    """Return how many columns a terminal gives a text; characters of East Asia take two."""
+    return sum(2 if east_asian_width(each) in "WF" else 1 for each in text)

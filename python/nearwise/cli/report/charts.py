@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from nearwise.cli.report.markup import Markup, element
-from nearwise.cli.report.scale import Scale, number, percent, ranks, share, ticks
+from nearwise.cli.report.scale import Scale, ranks, ticks
+from nearwise.cli.wording import number, percent, share
 
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 30, 44

@@ -45,7 +45,6 @@ def _header(title: str, found: Mapping[str, Any]) -> Markup:
 
 
 def _body(found: Mapping[str, Any]) -> list[Markup]:
-    words = sections.example_words(found)
     spread = sections.class_spread(found)
     charts = [_section("Rank curves", sections.rank_curves(found)), _section("Pairs", sections.pairs(found))]
     if spread is not None:
@@ -55,8 +54,8 @@ def _body(found: Mapping[str, Any]) -> list[Markup]:
         _section("Metrics", sections.metrics(found)),
         element("div", charts, class_="charts"),
         _section("Classes", sections.class_table(found)),
-        _section("Wrong neighbours", element("p", words["wrong"], class_="note"), sections.examples(found, "wrong")),
-        _section("Right neighbours", element("p", words["right"], class_="note"), sections.examples(found, "right")),
+        _section("Wrong neighbours", sections.examples(found, "wrong")),
+        _section("Right neighbours", sections.examples(found, "right")),
     ]
 
 

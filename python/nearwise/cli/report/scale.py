@@ -1,4 +1,4 @@
-"""From numbers to places in a drawing, and numbers as text."""
+"""From numbers to places in a drawing."""
 
 import math
 from collections.abc import Sequence
@@ -46,32 +46,3 @@ def ranks(depths: Sequence[int], *, log: bool) -> list[int]:
         return [mark for mark in marks if mark <= last]
     step = next(step for step in (1, 2, 5, 10, 20) if last / step <= 11)
     return sorted({1, *range(step, last + 1, step)})
-
-
-def number(value: float) -> str:
-    """Write a number in as many digits as a label needs.
-
-    Examples
-    --------
-    >>> number(0.25), number(1200.0), number(1.0e-7)
-    ('0.25', '1,200', '1e-07')
-    """
-    if value == int(value) and abs(value) < 1e9:
-        return f"{int(value):,}"
-    return f"{value:.4g}"
-
-
-def share(value: float | None) -> str:
-    """Write a metric: four digits after the point."""
-    return "–" if value is None else f"{value:.4f}"
-
-
-def percent(part: float) -> str:
-    """Write a share of one in percent.
-
-    Examples
-    --------
-    >>> percent(0.5), percent(0.00042), percent(0)
-    ('50 %', '0.042 %', '0 %')
-    """
-    return f"{100 * part:.3g} %" if part else "0 %"

@@ -9,7 +9,7 @@ import numpy as np
 from nearwise.cli.evaluate_table import ranking_metric, worst_first
 from nearwise.cli.report import charts
 from nearwise.cli.report.markup import Markup, content, element
-from nearwise.cli.report.scale import number, share
+from nearwise.cli.wording import count, number, share
 
 MOST_CLASSES = 1000
 EXPLAINED = {
@@ -37,10 +37,10 @@ def facts(found: Found) -> Markup:
     rows["distance"] = found["distance"]["name"] + (
         " (larger is nearer)" if found["distance"]["larger_is_nearer"] else ""
     )
-    rows["evaluated"] = f"{queries['evaluated']:,} rows of {len(found['classes']):,} classes"
+    rows["evaluated"] = f"{count(queries['evaluated'], 'row')} of {count(len(found['classes']), 'class')}"
     if queries["left_out"]:
         whose = "no other row has" if found["self_query"] else "no reference has"
-        rows["left out"] = f"{queries['left_out']:,} rows whose label {whose}"
+        rows["left out"] = f"{count(queries['left_out'], 'row')} whose label {whose}"
     return element("dl", ((element("dt", name), element("dd", text)) for name, text in rows.items()), class_="facts")
 
 
@@ -91,7 +91,7 @@ def class_spread(found: Found) -> Markup | None:
     if metric is None or len(found["classes"]) < 2:
         return None
     counts, edges = np.histogram([each["metrics"][metric] for each in found["classes"]], bins=20, range=(0, 1))
-    words = [("first", f"{len(found['classes']):,} classes", f"by their {metric}")]
+    words = [("first", count(len(found["classes"]), "class"), f"by their {metric}")]
     return element("figure", charts.bars(edges.tolist(), counts.tolist(), metric, "classes"), charts.legend(words))
 
 
@@ -130,6 +130,7 @@ def examples(found: Found, kind: str) -> Markup:
     shown = found["examples"][kind]["shown"]
     if not shown:
         return element("p", f"No query's nearest neighbour is {kind}.", class_="note")
+    words = element("p", _example_words(found["examples"])[kind], class_="note")
     names = ["query", *map(str, range(1, found["examples"]["neighbors"] + 1))]
     head = element("tr", (element("th", name, scope="col") for name in names))
     rows = [
@@ -138,7 +139,7 @@ def examples(found: Found, kind: str) -> Markup:
         for each in shown
     ]  # fmt: skip
     table = element("table", element("thead", head), element("tbody", rows), class_="examples", data_kind=kind)
-    return element("div", table, class_="scroll", tabindex=0)
+    return content([words, element("div", table, class_="scroll whole", tabindex=0)])
 
 
 def confusions(found: Found) -> Markup:
@@ -156,19 +157,7 @@ def confusions(found: Found) -> Markup:
         for each in pairs
     ]  # fmt: skip
     return element("div", element("table", element("thead", head), element("tbody", rows), class_="confusions"),
-                   class_="scroll")  # fmt: skip
-
-
-def example_words(found: Found) -> dict[str, str]:
-    """Say which queries are shown."""
-    wrong, right = found["examples"]["wrong"], found["examples"]["right"]
-    looked = "" if wrong["looked_at"] == wrong["queries"] else f", of {wrong['looked_at']:,} that were looked at,"
-    return {
-        "wrong": f"{wrong['queries']:,} queries have a nearest neighbour of another label. Shown are those{looked} "
-        "with the nearest of all: the most convincing errors.",
-        "right": f"{right['queries']:,} queries have a nearest neighbour of their label. "
-        "Shown are some, evenly spaced.",
-    }
+                   class_="scroll whole", tabindex=0)  # fmt: skip
 
 
 def label(value: Any) -> Markup:
@@ -177,9 +166,20 @@ def label(value: Any) -> Markup:
     return element("bdi", text if text.strip() else repr(text), title=text if len(text) > 24 else None)
 
 
+def _example_words(shown: Found) -> dict[str, str]:
+    wrong, right = shown["wrong"], shown["right"]
+    looked = "" if wrong["looked_at"] == wrong["queries"] else f", of {wrong['looked_at']:,} that were looked at,"
+    whose = "whose nearest neighbour has"
+    return {
+        "wrong": f"{count(wrong['queries'], 'query')} {whose} another label. Shown are those{looked} with the "
+        "nearest of all: the most convincing errors.",
+        "right": f"{count(right['queries'], 'query')} {whose} their label. Shown are some, evenly spaced.",
+    }
+
+
 def _side(side: Found) -> str:
-    counts = f"{side['rows']:,} rows, {side['features']:,} features, {side['dtype']}, {side['classes']:,} labels"
-    return f"{side['source']}: {counts}"
+    sizes = count(side["rows"], "row"), count(side["features"], "feature"), count(side["classes"], "label")
+    return f"{side['source']}: {', '.join(sizes)}, {side['dtype']}"
 
 
 def _breakable(name: str) -> list[Markup]:
@@ -215,17 +215,17 @@ def _meter(value: float) -> Markup:
 def _pair_words(kind: Found) -> str:
     if not kind["pairs"]:
         return "no pairs"
-    count = f"all {kind['pairs']:,} pairs" if kind["exact"] else (
+    said = f"all {kind['pairs']:,} pairs" if kind["exact"] else (
         f"a random sample of {kind['counted']:,} of {kind['pairs']:,} pairs"
     )  # fmt: skip
     odd = f", {kind['not_finite']:,} of them not finite" if kind["not_finite"] else ""
-    return f"{count}{odd}" + (f"; median {number(kind['median'])}" if kind["median"] is not None else "")
+    return f"{said}{odd}" + (f"; median {number(kind['median'])} (dashed)" if kind["median"] is not None else "")
 
 
-def _class_note(count: int, metric: str) -> Markup:
+def _class_note(classes: int, metric: str) -> Markup:
     ordered = f"Lowest {metric} first; click a heading to sort by it. "
-    if count > MOST_CLASSES:
-        ordered += f"These are the {MOST_CLASSES:,} lowest of {count:,} classes; the JSON has them all. "
+    if classes > MOST_CLASSES:
+        ordered += f"These are the {MOST_CLASSES:,} lowest of {classes:,} classes; the JSON has them all. "
     return element("p", ordered, "Relevant is how many matches each of their queries has.", class_="note")
 
 
