@@ -3,9 +3,10 @@
 //! For few queries, which read the references once at memory speed, for small work, and for distances that have no
 //! filter.
 
+use super::bench::Bench;
 use super::check::first_refused;
 use super::plan::room;
-use super::run::{Bench, Refusals, Search, keep};
+use super::run::{Refusals, Search, keep};
 use super::task::{Output, Task, share};
 use crate::error::Result;
 use crate::filter::f32::Tiled;
@@ -45,7 +46,7 @@ fn scan<S: Tiled, F: Format>(
     bench.restart(task.first, task.len);
     candidates.resize(
         task.len.max(candidates.len()),
-        Candidates::new(search.k, room(search.k)),
+        Candidates::new(search.k, room(search.k), room(search.k)),
     );
     for (candidates, kept) in candidates.iter_mut().zip(&task.kept) {
         candidates.restart(&kept.list, kept.threshold);

@@ -10,8 +10,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::plan::room;
-use super::run::{Bench, Refusals, Search, keep};
+use super::bench::Bench;
+use super::plan::{most_room, room};
+use super::run::{Refusals, Search, keep};
 use super::task::{Output, Task, share};
 use crate::error::Result;
 use crate::filter::f32::Tiled;
@@ -119,7 +120,7 @@ impl<'a, 's, 'f, S: Tiled, F: Format, L: Filter> Worker<'a, 's, 'f, S, F, L> {
     fn scan(&mut self, task: &mut Task<L::Block>, chunk: &L::Chunk, start: usize, len: usize, shared: &[AtomicU64]) {
         let (search, filter) = (self.search, self.filter);
         self.bench.restart(task.first, task.len);
-        let fresh = Candidates::new(search.k, room(search.k));
+        let fresh = Candidates::new(search.k, room(search.k), most_room(search.k));
         self.candidates.resize(task.len.max(self.candidates.len()), fresh);
         let block = block_of(search, filter, &mut task.packed, &mut self.packed, task.first, task.len);
         for (query, (candidates, kept)) in self.candidates.iter_mut().zip(&task.kept).enumerate() {

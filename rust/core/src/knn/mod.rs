@@ -1,5 +1,6 @@
 //! The search: validate, plan, run.
 
+mod bench;
 mod check;
 mod dense;
 mod direct;

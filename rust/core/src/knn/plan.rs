@@ -122,7 +122,7 @@ const SORT_BYTES: usize = 128 << 20;
 const SORT_ROW: usize = 40;
 
 /// Bytes of candidates of a block.
-const CANDIDATE_BYTES: usize = 8 << 20;
+const CANDIDATE_BYTES: usize = 16 << 20;
 
 /// Bytes of one candidate.
 const CANDIDATE: usize = 24;
@@ -216,7 +216,7 @@ fn block(work: &Work, method: Method, threads: usize) -> usize {
         Method::I8 => (BLOCK_BYTES / work.features.max(1)).clamp(BLOCK_ROWS.0, BLOCK_ROWS.1),
         _ => (BLOCK_BYTES / (4 * work.features.max(1))).clamp(BLOCK_ROWS.0, BLOCK_ROWS.1),
     };
-    let by_candidates = CANDIDATE_BYTES / (CANDIDATE * room(work.k));
+    let by_candidates = CANDIDATE_BYTES / CANDIDATE.saturating_mul(most_room(work.k));
     let most = by_cache.min(by_candidates).max(1);
     let share = work.queries.div_ceil(threads).max(1);
     let even = if share > most {
@@ -228,10 +228,16 @@ fn block(work: &Work, method: Method, threads: usize) -> usize {
     if even >= 12 { even / 12 * 12 } else { even }
 }
 
-/// Candidates that a query's buffer holds while its block is searched.
+/// Candidates that a query's buffer holds while its block is searched, where the bounds are tight.
 #[must_use]
 pub(super) fn room(k: usize) -> usize {
     k + k.max(64)
+}
+
+/// Candidates that it holds at most: at 8 bits three or four pass for each neighbour.
+#[must_use]
+pub(super) fn most_room(k: usize) -> usize {
+    (8 * k + 256).min(4096).max(3 * k)
 }
 
 #[cfg(test)]

@@ -5,23 +5,22 @@ use std::sync::{Arc, Mutex};
 
 use ndarray::ArrayView2;
 
+use super::bench::Bench;
 use super::check::{Refused, first_refused};
-use super::plan::{Method, Plan, Work, room};
+use super::plan::{Method, Plan, Work, most_room, room};
 use super::probe::{is_worth_trying, pays};
-use super::score::Scorer;
 use super::task::{Kept, Output, Task, tasks};
 use super::{NanPolicy, Neighbors, Options, Stats, direct, filtered, sorted};
 use crate::distance::{Distance, Kind};
 use crate::error::{Error, Result};
 use crate::filter::f32::Tiled;
-use crate::filter::form::widen_into;
 use crate::filter::i8::Visit;
 use crate::filter::{Filter, Form, Shape};
 use crate::isa::Level;
 use crate::matrix::{Dtype, Format, Rows};
 use crate::parallel::{Progress, Watch, for_each};
-use crate::refine::{Exact, ExactQuery};
-use crate::select::Candidates;
+use crate::refine::Exact;
+use crate::select::{Candidates, Stage};
 
 /// Everything that stays the same during a search.
 #[derive(Debug)]
@@ -206,7 +205,7 @@ impl<S: Tiled, F: Format> Search<'_, S, F> {
         /// Beyond two for each neighbour.
         const SPARE_BYTES: usize = 64 << 20;
         let spare = SPARE_BYTES / (24 * self.query.len().max(1));
-        2 * self.k + spare.min(64)
+        2 * self.k + spare.min(most_room(self.k) / 2)
     }
 
     /// Ranks what the tasks have kept and writes it.
@@ -224,76 +223,24 @@ impl<S: Tiled, F: Format> Search<'_, S, F> {
             watch,
             || Bench::new(self),
             |bench, (parts, mut output)| {
-                bench.restart(parts[0].first, parts[0].len);
-                for query in 0..parts[0].len {
-                    let mut candidates = Candidates::new(self.k, room(self.k));
-                    for part in parts.iter_mut() {
-                        let kept = &mut part.kept[query];
-                        candidates.join(&kept.list, kept.threshold);
-                        kept.list = Vec::new();
+                let (first, len) = (parts[0].first, parts[0].len);
+                bench.restart(first, len);
+                let fresh = Candidates::new(self.k, room(self.k), most_room(self.k));
+                let mut all = vec![fresh; len];
+                for part in parts {
+                    for (candidates, kept) in all.iter_mut().zip(&mut part.kept) {
+                        candidates.join(&std::mem::take(&mut kept.list), kept.threshold);
                     }
-                    let first = parts[0].first;
-                    let nearest = candidates.finish(&mut bench.scorer(query));
+                }
+                bench.refine(&mut all, Stage::Nearest);
+                bench.refine(&mut all, Stage::Rest);
+                for (query, candidates) in all.iter_mut().enumerate() {
+                    let nearest = candidates.take(&bench.scorer(query));
                     output.write(query, &nearest, self.sign, self.own(first + query));
                     self.refined.fetch_add(candidates.refined(), Ordering::Relaxed);
                 }
             },
         )
-    }
-}
-
-/// What a worker needs for exact values of a block of queries.
-#[derive(Debug)]
-pub(super) struct Bench<'a, 's, S, F: Format> {
-    search: &'s Search<'a, S, F>,
-    queries: Vec<ExactQuery>,
-    ready: Vec<bool>,
-    first: usize,
-    widened: Vec<f64>,
-    gathered: Vec<F::Stored>,
-}
-
-impl<'a, 's, S: Tiled, F: Format> Bench<'a, 's, S, F> {
-    pub(super) fn new(search: &'s Search<'a, S, F>) -> Self {
-        Self {
-            search,
-            queries: Vec::new(),
-            ready: Vec::new(),
-            first: 0,
-            widened: vec![0.0; search.query.features()],
-            gathered: Vec::new(),
-        }
-    }
-
-    /// Turns to the `len` queries from `first` on.
-    pub(super) fn restart(&mut self, first: usize, len: usize) {
-        self.first = first;
-        self.ready.clear();
-        self.ready.resize(len, false);
-        if self.queries.len() < len {
-            self.queries.resize(len, ExactQuery::default());
-        }
-    }
-
-    /// Exact values of query `query` of the block.
-    #[inline]
-    pub(super) fn scorer(&mut self, query: usize) -> Scorer<'_, S, F> {
-        let search = self.search;
-        if !self.ready[query] {
-            widen_into(search.query, self.first + query, &mut self.widened);
-            search
-                .exact
-                .prepare_query_into(search.simd, &self.widened, &mut self.queries[query]);
-            self.ready[query] = true;
-        }
-        Scorer {
-            simd: search.simd,
-            exact: &search.exact,
-            query: &self.queries[query],
-            view: search.view,
-            sign: search.sign,
-            gathered: &mut self.gathered,
-        }
     }
 }
 

@@ -38,7 +38,7 @@ impl<S: Simd, F: Format> Score for Scorer<'_, S, F> {
     #[inline]
     fn prefetch(&self, row: u64) {
         /// Bytes after which the processor goes on by itself.
-        const AHEAD: usize = 1024;
+        const AHEAD: usize = 4096;
         const LINE: usize = 64;
         #[expect(clippy::cast_possible_truncation, reason = "row numbers come from usize")]
         if let Some(row) = self.view.row(row as usize).to_slice() {

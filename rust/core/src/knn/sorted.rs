@@ -1,7 +1,8 @@
 //! All values of a query, computed and sorted: for `k` near the number of references.
 
+use super::bench::Bench;
 use super::check::first_refused;
-use super::run::{Bench, Search};
+use super::run::Search;
 use super::task::{Output, OutputRows};
 use crate::error::Result;
 use crate::filter::f32::Tiled;

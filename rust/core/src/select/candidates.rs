@@ -4,15 +4,16 @@
 //! full, does the cheapest thing that makes room:
 //!
 //! 1. the k-th smallest *upper* bound is a threshold, since k pairs are no farther; what lies above it goes;
-//! 2. the k smallest lower bounds are refined, which tightens those upper bounds, and 1 is repeated;
-//! 3. everything is refined, and the k first by (value, index) stay.
+//! 2. the k smallest estimates are refined, which tightens their upper bounds, and 1 is repeated;
+//! 3. the buffer grows, up to a limit: pairs that bounds cannot tell apart are cheaper to hold than to refine, for
+//!    most of them fall when the threshold does;
+//! 4. everything is refined, and the k first by (value, index) stay.
 //!
 //! Thresholds are inclusive and widened to every key that rounds to the same returned value: a tie with a smaller
 //! index must not be lost. With the float32 filter step 1 nearly always suffices, so almost nothing is refined
-//! before the end; there candidates are refined in order of their lower bounds until those exceed the k-th value.
+//! before the end; there the k smallest estimates are refined, and then what their threshold leaves.
 
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
 
 use super::Score;
 
@@ -39,6 +40,11 @@ impl Candidate {
             upper: key,
             row,
         }
+    }
+
+    /// Half way between the bounds, times two; a lower bound alone favours those whose bounds are wide.
+    fn estimate(&self) -> f64 {
+        self.lower + self.upper
     }
 
     #[expect(clippy::float_cmp, reason = "equal bounds are how a known key is marked")]
@@ -71,24 +77,44 @@ impl Ord for Ranked {
     }
 }
 
+/// The two steps in which the end of a search refines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// The `k` smallest estimates, which give the last threshold.
+    Nearest,
+    /// Everything that is not above it.
+    Rest,
+}
+
 /// The candidates of one query.
 #[derive(Debug, Clone)]
 pub struct Candidates {
     k: usize,
+    /// Room at first.
     room: usize,
+    /// Room at most.
+    most: usize,
+    /// Room now.
+    limit: usize,
+    /// Whether bounds alone did not make room, and values will be needed again.
+    loose: bool,
     list: Vec<Candidate>,
     threshold: f64,
     refined: u64,
 }
 
 impl Candidates {
-    /// An empty buffer for `k` neighbours that shrinks when `room` candidates are in it.
+    /// An empty buffer for `k` neighbours that shrinks when `room` candidates are in it, or grows to `most` where
+    /// shrinking costs too much.
     #[must_use]
-    pub fn new(k: usize, room: usize) -> Self {
-        assert!(room > k, "a buffer has room for more than k candidates");
+    pub fn new(k: usize, room: usize, most: usize) -> Self {
+        assert!(room > k && most >= room, "a buffer has room for more than k candidates");
         Self {
             k,
             room,
+            most,
+            limit: room,
+            loose: false,
             list: Vec::new(),
             threshold: f64::INFINITY,
             refined: 0,
@@ -119,6 +145,7 @@ impl Candidates {
         self.list.extend_from_slice(list);
         self.threshold = threshold;
         self.refined = 0;
+        self.limit = self.room.max((2 * list.len()).min(self.most));
     }
 
     /// Adds what another buffer for the same query held.
@@ -137,12 +164,35 @@ impl Candidates {
             return false;
         }
         self.list.push(candidate);
-        self.list.len() >= self.room
+        self.list.len() >= self.limit
     }
 
-    /// Empties a full buffer by half of what is beyond `k`. The threshold may fall.
+    /// Makes room in a full buffer for a quarter of it. The threshold may fall.
+    #[inline(never)]
     pub fn make_room(&mut self, score: &mut impl Score) {
-        self.shrink_to(self.k + (self.room - self.k) / 2, score);
+        let k = self.k;
+        let target = |limit: usize| limit - (limit - k) / 4;
+        let now = target(self.limit);
+        if !self.loose {
+            self.drop_by_upper(score);
+            // Bounds so tight that little more than the nearest is left are as good as values.
+            if self.list.len() <= now && self.list.len() <= 2 * self.k {
+                return;
+            }
+        }
+        self.loose = true;
+        self.refine_nearest(score);
+        self.drop_by_upper(score);
+        if self.list.len() <= now {
+            return;
+        }
+        let grown = (2 * self.list.len()).min(self.most);
+        if self.list.len() <= target(grown) {
+            self.limit = self.limit.max(grown);
+            return;
+        }
+        self.refine_all(score);
+        self.keep_nearest(score);
     }
 
     /// Leaves at most `target` candidates, which must be at least `k`.
@@ -188,12 +238,17 @@ impl Candidates {
     }
 
     fn refine_nearest(&mut self, score: &mut impl Score) {
+        let nearest = self.bring_nearest();
+        self.refine(nearest, score);
+    }
+
+    /// Brings the `k` smallest estimates to the front; returns how many there are.
+    fn bring_nearest(&mut self) -> usize {
         if self.list.len() > self.k {
             self.list
-                .select_nth_unstable_by(self.k - 1, |a, b| a.lower.total_cmp(&b.lower));
+                .select_nth_unstable_by(self.k - 1, |a, b| a.estimate().total_cmp(&b.estimate()));
         }
-        let nearest = self.k.min(self.list.len());
-        self.refine(nearest, score);
+        self.k.min(self.list.len())
     }
 
     fn refine_all(&mut self, score: &mut impl Score) {
@@ -233,49 +288,37 @@ impl Candidates {
             .min(score.widest(score.rank(self.list[self.k - 1].lower)));
     }
 
-    /// The first `k` by (value, index), fewer if fewer have a number. Empties the buffer.
-    pub fn finish(&mut self, score: &mut impl Score) -> Vec<Ranked> {
+    /// What is to be refined first, or, once that is done, all that is left to refine: `unknown` gets places in the
+    /// buffer and rows.
+    pub fn next_unknown(&mut self, stage: Stage, score: &impl Score, unknown: &mut impl FnMut(usize, u64)) {
+        self.list.retain(|candidate| !candidate.lower.is_nan());
         self.drop_by_upper(score);
-        self.list.sort_unstable_by(|a, b| a.lower.total_cmp(&b.lower));
-        let mut nearest: BinaryHeap<Ranked> = BinaryHeap::with_capacity(self.k + 1);
-        for i in 0..self.list.len() {
-            let candidate = self.list[i];
-            if candidate.lower > self.threshold {
-                break;
-            }
-            if let Some(next) = self.list.get(i + AHEAD).filter(|c| !c.is_exact()) {
-                score.prefetch(next.row);
-            }
-            let key = if candidate.is_exact() {
-                candidate.lower
-            } else {
-                self.refined += 1;
-                score.key(candidate.row)
-            };
-            let found = Ranked {
-                rank: score.rank(key),
-                row: candidate.row,
-            };
-            if found.rank.is_nan() {
-                continue;
-            }
-            if nearest.len() < self.k {
-                nearest.push(found);
-                if nearest.len() < self.k {
-                    continue;
-                }
-            } else if nearest.peek().is_some_and(|last| found < *last) {
-                nearest.pop();
-                nearest.push(found);
-            } else {
-                continue;
-            }
-            if let Some(last) = nearest.peek() {
-                self.threshold = self.threshold.min(score.widest(last.rank));
-            }
+        let n = match stage {
+            Stage::Nearest => self.bring_nearest(),
+            Stage::Rest => self.list.len(),
+        };
+        for (i, candidate) in self.list[..n].iter().enumerate().filter(|(_, c)| !c.is_exact()) {
+            unknown(i, candidate.row);
         }
-        self.list.clear();
-        nearest.into_sorted_vec()
+    }
+
+    /// The key of the candidate at place `at`, which may be NaN.
+    pub fn set_key(&mut self, at: usize, key: f64) {
+        self.refined += 1;
+        self.list[at] = Candidate::exact(key, self.list[at].row);
+    }
+
+    /// Of candidates whose keys are all known, the first `k` by (value, index), fewer if fewer have a number. Empties
+    /// the buffer.
+    pub fn take(&mut self, score: &impl Score) -> Vec<Ranked> {
+        let mut nearest: Vec<Ranked> = self.list.drain(..).map(|candidate| ranked(score, &candidate)).collect();
+        nearest.retain(|found| !found.rank.is_nan());
+        if nearest.len() > self.k {
+            nearest.select_nth_unstable(self.k - 1);
+            nearest.truncate(self.k);
+        }
+        nearest.sort_unstable();
+        nearest
     }
 }
 

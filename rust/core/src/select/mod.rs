@@ -4,7 +4,7 @@ pub mod candidates;
 pub mod radix;
 pub mod topk;
 
-pub use candidates::{Candidate, Candidates, Ranked};
+pub use candidates::{Candidate, Candidates, Ranked, Stage};
 
 /// Exact values of one query.
 pub trait Score {

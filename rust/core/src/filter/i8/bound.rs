@@ -45,7 +45,9 @@ pub(super) struct Query {
     offset: f64,
     slack: f64,
     /// Scaled keys are keys times this.
-    pub(super) scale: f64,
+    scale: f64,
+    /// 1 / scale
+    pub(super) inverse: f64,
     /// h
     pub(super) lost: f64,
     /// c
@@ -138,6 +140,7 @@ impl Query {
             offset: operand.offset,
             slack: operand.slack,
             scale: operand.scale,
+            inverse: 1.0 / operand.scale,
             lost: norms.lost + operand.drift,
             kept: norms.kept,
         }

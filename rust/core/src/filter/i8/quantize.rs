@@ -27,9 +27,9 @@ pub(super) const fn code_length(padded: usize) -> usize {
     padded.next_multiple_of(32)
 }
 
-/// Writes the codes a of `row`, such that s·a is near it. `scale` has at most 24 significant bits, so s·a is exact.
+/// Writes the codes a of `row`, of a query or of a reference, such that s·a is near it. `scale` has at most 24 significant bits, so s·a is exact.
 #[inline(always)]
-pub(super) fn quantize<T: Tile>(row: &[f64], scale: f64, codes: &mut [i16]) -> Norms {
+pub(super) fn quantize<T: Tile, const QUERY: bool>(row: &[f64], scale: f64, codes: &mut [i16]) -> Norms {
     let limit = f64::from(T::LIMIT);
     let inverse = 1.0 / scale;
     let mut lost = [0.0; LANES];
@@ -48,7 +48,7 @@ pub(super) fn quantize<T: Tile>(row: &[f64], scale: f64, codes: &mut [i16]) -> N
             to[j] = bits;
         }
     }
-    if T::GROUP > 0 && obey_squares::<T>(codes) {
+    if T::GROUP > 0 && (QUERY && obey_pairs::<T>(codes)) | obey_squares::<T>(codes) {
         return norms_of(row, scale, codes);
     }
     norms(&lost, &squares, scale)
@@ -76,6 +76,33 @@ fn norms_of(row: &[f64], scale: f64, codes: &[i16]) -> Norms {
     norms(&lost, &squares, scale)
 }
 
+/// Makes pairs of a query's codes smaller until they obey [`Tile::PAIR`]; whether any had to be.
+#[inline(always)]
+fn obey_pairs<T: Tile>(codes: &mut [i16]) -> bool {
+    const { assert!(T::LIMIT <= T::PAIR, "only codes of one sign can be too large together") };
+    let (pairs, _) = codes.as_chunks_mut::<2>();
+    let largest = |most: i32, pair: &[i16; 2]| most.max((i32::from(pair[0]) + i32::from(pair[1])).abs());
+    if pairs.iter().fold(0, largest) <= T::PAIR {
+        return false;
+    }
+    for pair in pairs {
+        let sum = largest(0, pair);
+        if sum > T::PAIR {
+            shrink(pair, f64::from(T::PAIR) / f64::from(sum));
+        }
+    }
+    true
+}
+
+/// Makes codes smaller by a factor, towards zero, so that they obey whatever its rounding.
+fn shrink<'a>(codes: impl IntoIterator<Item = &'a mut i16>, factor: f64) {
+    for code in codes {
+        #[expect(clippy::cast_possible_truncation, reason = "smaller than the code it replaces")]
+        let smaller = (f64::from(*code) * factor * (1.0 - 1e-12)) as i16;
+        *code = smaller;
+    }
+}
+
 /// Makes half groups smaller until their squares obey [`Tile::SQUARES`]; whether any had to be.
 #[inline(always)]
 fn obey_squares<T: Tile>(codes: &mut [i16]) -> bool {
@@ -89,7 +116,9 @@ fn obey_squares<T: Tile>(codes: &mut [i16]) -> bool {
         }
         for (h, &sum) in sums.iter().enumerate() {
             if sum > T::SQUARES {
-                shrink::<T>(group, h, sum);
+                let factor = (f64::from(T::SQUARES) / f64::from(sum)).sqrt();
+                let of_half = |(i, code)| (half(i) == h).then_some(code);
+                shrink(group.iter_mut().enumerate().filter_map(of_half), factor);
                 changed = true;
             }
         }
@@ -97,26 +126,13 @@ fn obey_squares<T: Tile>(codes: &mut [i16]) -> bool {
     changed
 }
 
-#[cold]
-fn shrink<T: Tile>(group: &mut [i16], h: usize, sum: i32) {
-    let factor = (f64::from(T::SQUARES) / f64::from(sum)).sqrt();
-    for (i, code) in group.iter_mut().enumerate() {
-        if half(i) == h {
-            // Towards zero, so that the squares obey whatever the rounding of `factor`.
-            #[expect(clippy::cast_possible_truncation, reason = "smaller than the code it replaces")]
-            let smaller = (f64::from(*code) * factor * (1.0 - 1e-12)) as i16;
-            *code = smaller;
-        }
-    }
-}
-
 /// The scale that loses least of `rows` (each of `padded` elements), searched from `from` if that is positive.
 #[inline(always)]
-pub(super) fn fit<T: Tile>(rows: &[f64], padded: usize, from: f64) -> f64 {
+pub(super) fn fit<T: Tile, const QUERY: bool>(rows: &[f64], padded: usize, from: f64) -> f64 {
     let mut codes = vec![0; code_length(padded)];
     let mut total = |scale: f64| -> f64 {
         rows.chunks_exact(padded.max(1))
-            .map(|row| quantize::<T>(row, scale, &mut codes).lost)
+            .map(|row| quantize::<T, QUERY>(row, scale, &mut codes).lost)
             .sum()
     };
     let largest = rows.iter().fold(0.0_f64, |m, x| m.max(x.abs()));

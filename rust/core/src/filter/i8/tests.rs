@@ -244,7 +244,7 @@ fn whole_numbers_lose_nothing() {
     let mut codes = vec![0; code_length(64)];
     let row: Vec<f64> = (0..64).map(|_| random.below(61) - 30.0).collect();
     assert!(
-        quantize::<TileModel<Sixteen, 16>>(&row, 1.0, &mut codes).lost < 1e-100,
+        quantize::<TileModel<Sixteen, 16>, true>(&row, 1.0, &mut codes).lost < 1e-100,
         "all codes are exact"
     );
     let values = data(6, 300, 64, &mut random).mapv(|x| (x / 4.0).round());
@@ -308,7 +308,7 @@ fn a_reference_far_out_of_scale_is_always_reported() {
 }
 
 #[test]
-fn codes_obey_the_rule_of_squares_whatever_the_row() {
+fn codes_obey_the_rules_whatever_the_row() {
     type T = TileModel<Sixteen, 16>;
     let mut random = Random(5);
     for style in 0..STYLES {
@@ -317,7 +317,11 @@ fn codes_obey_the_rule_of_squares_whatever_the_row() {
             let row = row.to_vec();
             for scale in [1e-3, 0.01, 0.1, 1.0] {
                 let mut codes = vec![0; code_length(96)];
-                let norms = quantize::<T>(&row, scale, &mut codes);
+                let norms = quantize::<T, true>(&row, scale, &mut codes);
+                for pair in codes.as_chunks::<2>().0 {
+                    let sum: i32 = pair.iter().map(|&c| i32::from(c)).sum();
+                    assert!(sum.abs() <= T::PAIR, "style {style}");
+                }
                 for group in codes.chunks(padding::<T>()) {
                     for h in 0..2 {
                         let squares = group

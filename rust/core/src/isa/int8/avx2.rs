@@ -157,6 +157,7 @@ impl Tile for Avx2 {
     const QUERIES: usize = QUERIES;
     const ROWS: usize = ROWS;
     const LIMIT: i32 = Sixteen::LIMIT;
+    const PAIR: i32 = Sixteen::PAIR;
     const OFFSET: i32 = Sixteen::OFFSET;
     const GROUP: usize = GROUP;
     const SQUARES: i32 = Sixteen::SQUARES;

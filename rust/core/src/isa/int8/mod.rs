@@ -9,7 +9,8 @@
 //! for a group of 32 features. They start at the negated offset, and wrap around on the way, so that only the true
 //! `Σ a·b` of a group must fit: it does where the squares of the codes of each half group sum up to at most
 //! [`Tile::SQUARES`] on either side (Cauchy-Schwarz). The sum of two products must not saturate, hence
-//! `OFFSET + LIMIT` times `2 · LIMIT` must be at most 32,767.
+//! `OFFSET + LIMIT` times [`Tile::PAIR`] must be at most 32,767: a rule for queries alone, so that codes can have a
+//! larger limit than 90, at which no pair could break it. Few pairs do, and those become smaller.
 //!
 //! [`Model`] is the double of each tile in plain Rust, saturation and wrapping included.
 
@@ -74,6 +75,8 @@ pub trait Tile: Copy + Send + Sync + Debug + 'static {
     const ROWS: usize;
     /// Codes are whole numbers from `-LIMIT` to `LIMIT`.
     const LIMIT: i32;
+    /// Two neighbouring codes of a query, of one sign, sum up to at most this; no less than `LIMIT`.
+    const PAIR: i32;
     /// What is added to the codes of rows.
     const OFFSET: i32;
     /// Steps of a group; 0 if a row is one group.

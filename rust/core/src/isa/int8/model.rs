@@ -7,6 +7,8 @@ use super::{Line, PanelRow, STEP, Tile, Verdict};
 pub trait Bytes: Copy + Send + Sync + std::fmt::Debug + 'static {
     /// See [`Tile::LIMIT`].
     const LIMIT: i32;
+    /// See [`Tile::PAIR`].
+    const PAIR: i32;
     /// See [`Tile::OFFSET`].
     const OFFSET: i32;
     /// See [`Tile::GROUP`].
@@ -31,8 +33,9 @@ fn product(b: u8, a: u8) -> i32 {
 }
 
 impl Bytes for Sixteen {
-    const LIMIT: i32 = 90;
-    const OFFSET: i32 = 90;
+    const LIMIT: i32 = 115;
+    const PAIR: i32 = 142;
+    const OFFSET: i32 = 115;
     const GROUP: usize = 8;
     const SQUARES: i32 = 32_767;
 
@@ -59,6 +62,7 @@ impl Bytes for Sixteen {
 
 impl Bytes for ThirtyTwo {
     const LIMIT: i32 = 127;
+    const PAIR: i32 = i32::MAX;
     const OFFSET: i32 = 128;
     const GROUP: usize = 0;
     const SQUARES: i32 = i32::MAX;
@@ -84,6 +88,7 @@ impl<B: Bytes, const ROWS: usize> Tile for Model<B, ROWS> {
     const QUERIES: usize = 6;
     const ROWS: usize = ROWS;
     const LIMIT: i32 = B::LIMIT;
+    const PAIR: i32 = B::PAIR;
     const OFFSET: i32 = B::OFFSET;
     const GROUP: usize = B::GROUP;
     const SQUARES: i32 = B::SQUARES;

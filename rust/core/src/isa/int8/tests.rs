@@ -65,8 +65,13 @@ impl Codes {
         }
     }
 
-    /// Scales half groups down until their squares keep to the rule.
+    /// Scales pairs of a query's codes and half groups down until they keep to the rules.
     fn lawful<T: Tile>(mut self) -> Self {
+        for pair in self.query.iter_mut().flat_map(|row| row.chunks_mut(2)) {
+            while pair.iter().sum::<i32>().abs() > T::PAIR {
+                pair.iter_mut().for_each(|a| *a = *a * 15 / 16);
+            }
+        }
         for row in self.query.iter_mut().chain(&mut self.rows) {
             for group in row.chunks_mut(padding::<T>()) {
                 for h in 0..2 {
@@ -225,11 +230,13 @@ fn largest_codes<T: Tile>(_: T, pattern: usize) -> Codes {
 fn the_largest_product_of_a_pair_does_not_saturate() {
     const {
         assert!(
-            2 * Sixteen::LIMIT * (Sixteen::OFFSET + Sixteen::LIMIT) <= 32_767,
+            Sixteen::PAIR * (Sixteen::OFFSET + Sixteen::LIMIT) <= 32_767,
             "vpmaddubsw"
         );
         assert!(
-            Sixteen::LIMIT <= Sixteen::OFFSET && ThirtyTwo::LIMIT < ThirtyTwo::OFFSET,
+            Sixteen::OFFSET + Sixteen::LIMIT <= 255
+                && Sixteen::LIMIT <= Sixteen::OFFSET
+                && ThirtyTwo::LIMIT < ThirtyTwo::OFFSET,
             "codes of rows are unsigned"
         );
         assert!(ThirtyTwo::OFFSET + ThirtyTwo::LIMIT <= 255, "codes of rows are bytes");
@@ -244,6 +251,16 @@ fn codes_that_break_the_rule_of_squares_give_wrong_sums() {
     let mut verdict = Verdict::default();
     tile.tile(&words, &lines, &PanelRow([0; MAX_ROWS]), &[0; 8], &mut verdict);
     assert_ne!(verdict.sums[0], codes.dot(0, 0), "the 16-bit sum wraps around");
+}
+
+#[test]
+fn codes_that_break_the_rule_of_pairs_give_wrong_sums() {
+    let tile = Model::<Sixteen, 16>::default();
+    let codes = Codes::new::<Model<Sixteen, 16>>(2, |_| Sixteen::LIMIT);
+    let (words, lines) = codes.panels::<Model<Sixteen, 16>>();
+    let mut verdict = Verdict::default();
+    tile.tile(&words, &lines, &PanelRow([0; MAX_ROWS]), &[0; 8], &mut verdict);
+    assert_ne!(verdict.sums[0], codes.dot(0, 0), "the sum of two products saturates");
 }
 
 fn agrees_with_its_model<T: Tile, M: Tile>(tile: T, model: M, random: &mut Random) {

@@ -98,6 +98,7 @@ impl Tile for Avx512Vnni {
     const QUERIES: usize = QUERIES;
     const ROWS: usize = 64;
     const LIMIT: i32 = ThirtyTwo::LIMIT;
+    const PAIR: i32 = ThirtyTwo::PAIR;
     const OFFSET: i32 = ThirtyTwo::OFFSET;
     const GROUP: usize = 0;
     const SQUARES: i32 = ThirtyTwo::SQUARES;
@@ -187,6 +188,7 @@ impl Tile for AvxVnni {
     const QUERIES: usize = QUERIES;
     const ROWS: usize = 16;
     const LIMIT: i32 = ThirtyTwo::LIMIT;
+    const PAIR: i32 = ThirtyTwo::PAIR;
     const OFFSET: i32 = ThirtyTwo::OFFSET;
     const GROUP: usize = 0;
     const SQUARES: i32 = ThirtyTwo::SQUARES;
