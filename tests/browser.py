@@ -20,9 +20,14 @@ class StartError(Exception):
 
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# Chromium expects the pipes as descriptors 3 and 4.
-_START = "import os, sys; a, b = map(int, sys.argv[1:3]); os.dup2(a, 13); os.dup2(b, 14); os.dup2(13, 3); "
-_START += "os.dup2(14, 4); os.execvp(sys.argv[3], sys.argv[3:])"
+# Chromium expects the pipes as descriptors 3 and 4; they are first put where neither can be in the other's way.
+_START = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 64) for end in sys.argv[1:3]]
+for end, place in zip(ends, (3, 4)):
+    os.dup2(end, place)
+os.execvp(sys.argv[3], sys.argv[3:])
+"""
 
 
 def find() -> str | None:

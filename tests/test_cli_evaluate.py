@@ -15,7 +15,7 @@ from nearwise.distances import resolve
 from nearwise.evaluation import AccuracyCalculator, CustomKNN
 
 RNG = np.random.default_rng(11)
-LABELS = np.array(["cat", "dog", "newt", "cat", "dog", "ox"] * 10 + ["lone"])
+LABELS = np.array(["lone"] + ["cat", "dog", "newt", "cat", "dog", "ox"] * 10)
 ROWS = RNG.standard_normal((61, 6)).astype(np.float32) + (LABELS == "cat")[:, None]
 FIVE = [
     "precision_at_1",
