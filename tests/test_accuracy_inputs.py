@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from nearwise.evaluation import AccuracyCalculator
+from nearwise.evaluation import AccuracyCalculator, CustomKNN
 
 LINE = np.array([[0.0], [1.0], [3.0], [7.0], [15.0], [31.0]])
 LABELS = np.array([0, 0, 0, 0, 1, 1])
@@ -235,3 +235,15 @@ def test_inputs_are_left_as_they_are():
     assert first(read_only, LABELS) == 5 / 6
     foreign = AccuracyCalculator(label_comparison_fn=lambda x, y: x == y)
     assert foreign.get_accuracy(read_only, LABELS[::-1])["precision_at_1"] == 5 / 6
+
+
+def test_progress_is_told_while_neighbours_are_sought():
+    def distance(query, reference):
+        return query @ reference.T
+
+    distance.is_inverted = True
+    told = []
+    calculator = AccuracyCalculator(include=["precision_at_1"], knn_func=CustomKNN(distance, batch_size=2))
+    rows, labels = torch.arange(5.0)[:, None], torch.tensor([0, 1, 0, 1, 0])
+    calculator.get_accuracy(rows, labels, progress=lambda *at: told.append(at))
+    assert told == [(2, 5), (4, 5), (5, 5)]

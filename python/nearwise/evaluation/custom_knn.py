@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
 from nearwise import _arrays, backends, distances, neighbors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _FORMAT = "nearwise rows 1"
 
@@ -79,6 +82,8 @@ class CustomKNN:
         k: SupportsIndex,
         reference: Any = None,
         ref_includes_query: bool = False,
+        *,
+        progress: bool | Callable[[int, int], object] = False,
     ) -> neighbors.Neighbors:
         """Return the k nearest reference rows of every query row.
 
@@ -92,6 +97,8 @@ class CustomKNN:
             Searched alone, for this call alone; the stored rows without it.
         ref_includes_query : bool, default False
             The query is the first rows of the reference, and no row is a neighbour of itself.
+        progress : bool or callable, default False
+            See `nearwise.knn`.
 
         Returns
         -------
@@ -116,6 +123,7 @@ class CustomKNN:
             threads=self.threads,
             nan_policy=self.nan_policy,
             backend=self.backend,
+            progress=progress,
         )
 
     def train(self, embeddings: Any) -> None:

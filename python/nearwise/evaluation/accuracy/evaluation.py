@@ -107,7 +107,7 @@ class Evaluation:
             threads = neighbors.checked_threads(getattr(self.calculator.knn_func, "threads", None))
             with _progress.reporter(progress) as report:
                 return rank.score_search(metrics, k, self.inputs, classes, formula, threads, report)
-        found = retrieval.neighbors(self.calculator.knn_func, self.inputs, depth)
+        found = retrieval.neighbors(self.calculator.knn_func, self.inputs, depth, progress)
         if needs:
             kwargs.update(custom.with_neighbors(self.inputs, relevant, found))
         if relevant.reference is None:

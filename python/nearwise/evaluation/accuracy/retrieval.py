@@ -36,8 +36,12 @@ class Retrieved(NamedTuple):
     indices: np.ndarray[Any, Any]
 
 
-def neighbors(knn_func: Callable[..., Any], inputs: Inputs, k: int) -> Retrieved:
+def neighbors(
+    knn_func: Callable[..., Any], inputs: Inputs, k: int, progress: bool | Callable[[int, int], object] = False
+) -> Retrieved:
     """Call ``knn_func(query, k, reference, ref_includes_query)`` without recording a graph and check what it returns.
+
+    Only a `CustomKNN` can tell of its `progress`.
 
     Raises
     ------
@@ -52,8 +56,9 @@ def neighbors(knn_func: Callable[..., Any], inputs: Inputs, k: int) -> Retrieved
         query, reference = foreign.embeddings(inputs.query), foreign.embeddings(inputs.reference)
         reference = query if inputs.query is inputs.reference else reference
     _logger.info("asking for the %d nearest of %d rows for %d queries", k, len(inputs.reference), len(inputs.query))
+    told = {"progress": progress} if type(knn_func) is CustomKNN and progress else {}
     with context:
-        found = knn_func(query, k, reference, inputs.ref_includes_query)
+        found = knn_func(query, k, reference, inputs.ref_includes_query, **told)
     if not isinstance(found, tuple | list) or len(found) != 2:
         raise TypeError(f"knn_func must return (distances, indices), got {type(found).__name__}")
     return Retrieved(found[0], _checked(found[1], (len(inputs.query), k), len(inputs.reference)))
