@@ -64,6 +64,18 @@ def test_a_table_of_two_columns_will_do(tmp_path: Path) -> None:
         assert (report["threshold"], report["value"]) == (1.5, 0.8)
 
 
+@pytest.mark.rule("V-2")
+@pytest.mark.parametrize("direction", ["--similarity", "--distance"])
+def test_json_has_null_for_a_threshold_that_nothing_reaches(tmp_path: Path, direction: str) -> None:
+    np.save(tmp_path / "s.npy", np.array([1.0, 1.0]))
+    np.save(tmp_path / "l.npy", np.array([1, 0]))
+    done = nearwise(tmp_path / "s.npy", tmp_path / "l.npy", "--metric", "accuracy", "--json", direction)
+    assert not {"Infinity", "NaN"} & set(done.stdout.replace("-", " ").replace(",", " ").split())
+    report = json.loads(done.stdout)
+    assert report["threshold"] is None
+    assert (report["true_positives"], report["false_positives"]) == (0, 0)
+
+
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_the_plot_is_drawn(files: tuple[Path, Path], tmp_path: Path, suffix: str) -> None:
     target = tmp_path / f"out.{suffix}"

@@ -1,6 +1,5 @@
 """`nearwise threshold`: the score from which on a pair counts as a match."""
 
-import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +9,7 @@ import numpy as np
 
 from nearwise import evaluation
 from nearwise.cli.scored_pairs import ScoredPairs, read_scored_pairs
+from nearwise.cli.strict_json import strict_json
 
 METRICS: dict[str, Callable[[evaluation.MatchCounts], Any]] = {
     "accuracy": evaluation.match_accuracy,
@@ -31,7 +31,9 @@ METRICS: dict[str, Callable[[evaluation.MatchCounts], Any]] = {
     "--similarity/--distance", default=False, help="Which scores match: large or small. --distance by default."
 )
 @click.option("--plot", metavar="FILE", help="Draw ROC, precision-recall, DET and the scores (.png, .svg, .pdf).")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object; a threshold that nothing reaches is null."
+)
 def command(
     scores: str,
     labels: str | None,
@@ -60,7 +62,7 @@ def command(
         from nearwise.cli.threshold_plot import draw
 
         draw(plot, pairs, selection, name, is_inverted=similarity)
-    click.echo(json.dumps(report) if as_json else _text(report))
+    click.echo(strict_json(report) if as_json else _text(report))
 
 
 def _metric(
