@@ -1,4 +1,8 @@
-"""The certificate of the torch backend: no row lies beyond its limit, and no term of it can be left out."""
+"""The certificate of the torch backend: no pair is nearer than its limit, and what it allows for rounding is needed.
+
+Shown to be needed: accumulation, rounding of the query, rounding of the reference. What it allows for drift, underflow
+and the evaluation in float64 is far smaller than these, and no test here takes it away.
+"""
 
 from dataclasses import replace
 
