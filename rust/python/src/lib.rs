@@ -2,6 +2,7 @@
 
 mod arrays;
 mod error;
+mod index;
 mod knn;
 mod machine;
 mod retrieval;
@@ -16,6 +17,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     machine::register(module)?;
     knn::register(module)?;
+    index::register(module)?;
     retrieval::register(module)?;
     sweep::register(module)?;
     topk::register(module)

@@ -35,7 +35,7 @@ pub struct Hit {
 /// One kind of estimate: how rows are packed, multiplied and bounded.
 pub trait Filter: Sync {
     /// Packed references.
-    type Chunk: Send + Sync;
+    type Chunk: Send + Sync + 'static;
     /// A run of panels of a chunk, to be packed by one worker.
     type Piece<'a>: Send
     where

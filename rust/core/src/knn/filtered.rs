@@ -36,27 +36,58 @@ pub(super) fn run<S: Tiled, F: Format, L: Filter>(
     let rows = plan.chunk.next_multiple_of(filter.panel_rows()).min(n);
     let mut chunk = filter.chunk(rows);
     let mut tasks: Vec<Task<L::Block>> = search.new_tasks();
-    // Thresholds of all parts of a query, as bits: no part need look farther than another found.
-    let shared: Vec<AtomicU64> = (0..if plan.parts > 1 { search.query.len() } else { 0 })
-        .map(|_| AtomicU64::new(f64::INFINITY.to_bits()))
-        .collect();
+    let shared = shared_thresholds(search);
     for start in (0..n).step_by(rows) {
         let len = rows.min(n - start);
         pack(search, watch, filter, &mut chunk, start, len)?;
-        let items: Vec<_> = tasks.iter_mut().collect();
-        for_each(
-            plan.threads,
-            items,
-            watch,
-            || Worker::new(search, filter),
-            |worker, task| worker.scan(task, &chunk, start, len, &shared),
-        )?;
+        scan(search, watch, filter, &chunk, (start, len), &mut tasks, &shared)?;
     }
     drop(chunk);
     search.finish(watch, tasks, output)
 }
 
-fn pack<S: Tiled, F: Format, L: Filter>(
+/// Searches all references in `chunk`, where they are packed, and writes the result.
+pub(super) fn run_prepared<S: Tiled, F: Format, L: Filter>(
+    search: &Search<'_, S, F>,
+    watch: &Watch<'_>,
+    filter: &L,
+    chunk: &L::Chunk,
+    output: &mut Output,
+) -> Result<()> {
+    let mut tasks: Vec<Task<L::Block>> = search.new_tasks();
+    let shared = shared_thresholds(search);
+    let all = (0, search.reference.len());
+    scan(search, watch, filter, chunk, all, &mut tasks, &shared)?;
+    search.finish(watch, tasks, output)
+}
+
+/// Thresholds of all parts of a query, as bits: no part need look farther than another found.
+fn shared_thresholds<S: Tiled, F: Format>(search: &Search<'_, S, F>) -> Vec<AtomicU64> {
+    let shared = if search.plan.parts > 1 { search.query.len() } else { 0 };
+    (0..shared).map(|_| AtomicU64::new(f64::INFINITY.to_bits())).collect()
+}
+
+fn scan<S: Tiled, F: Format, L: Filter>(
+    search: &Search<'_, S, F>,
+    watch: &Watch<'_>,
+    filter: &L,
+    chunk: &L::Chunk,
+    (start, len): (usize, usize),
+    tasks: &mut [Task<L::Block>],
+    shared: &[AtomicU64],
+) -> Result<()> {
+    let items: Vec<_> = tasks.iter_mut().collect();
+    for_each(
+        search.plan.threads,
+        items,
+        watch,
+        || Worker::new(search, filter),
+        |worker, task| worker.scan(task, chunk, start, len, shared),
+    )
+}
+
+/// Packs the rows from `start` on, or says which of them the call does not take.
+pub(super) fn pack<S: Tiled, F: Format, L: Filter>(
     search: &Search<'_, S, F>,
     watch: &Watch<'_>,
     filter: &L,

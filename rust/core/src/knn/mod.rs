@@ -5,6 +5,7 @@ mod check;
 mod dense;
 mod direct;
 mod filtered;
+mod index;
 mod plan;
 mod probe;
 pub mod ranks;
@@ -15,6 +16,7 @@ mod task;
 #[cfg(test)]
 mod tests;
 
+pub use index::Index;
 pub use plan::Method;
 
 use crate::distance::Distance;
@@ -103,15 +105,30 @@ pub fn search(
     distance: &Distance,
     options: &Options<'_>,
 ) -> Result<Neighbors> {
+    search_with(query, reference, k, distance, options, None)
+}
+
+/// The search, by what was prepared of the reference if that helps.
+fn search_with(
+    query: Rows<'_>,
+    reference: Rows<'_>,
+    k: usize,
+    distance: &Distance,
+    options: &Options<'_>,
+    prepared: Option<&index::Prepared>,
+) -> Result<Neighbors> {
     let _env = float_env();
     let (query, reference) = (query.view(), reference.view());
     validate(query, reference, k, options)?;
-    let level = match options.level {
-        Some(level) => level,
-        None => Level::chosen()?,
+    // Codes are read by the instructions that they were laid out for.
+    let prepared = prepared.filter(|_| matches!(options.method, Method::Auto | Method::I8));
+    let level = match (prepared, options.level) {
+        (Some(prepared), _) => prepared.level,
+        (None, Some(level)) => level,
+        (None, None) => Level::chosen()?,
     };
     crate::dispatch!(level, simd => crate::with_format!(reference, F, view => {
-        run::search::<_, F>(simd, (query, reference), view, k, distance, options)
+        run::search::<_, F>(simd, (query, reference), view, k, distance, (options, prepared))
     }))
 }
 

@@ -1,5 +1,6 @@
 //! One search on one instruction set and element format.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -7,8 +8,9 @@ use ndarray::ArrayView2;
 
 use super::bench::Bench;
 use super::check::{Refused, first_refused};
+use super::index::Prepared;
 use super::plan::{Method, Plan, Work, most_room, room};
-use super::probe::{is_worth_trying, pays};
+use super::probe::{is_worth_trying, pays, pays_prepared};
 use super::task::{Kept, Output, Task, tasks};
 use super::{NanPolicy, Neighbors, Options, Stats, direct, filtered, sorted};
 use crate::distance::{Distance, Kind};
@@ -50,7 +52,7 @@ pub(super) fn search<'a, S: Tiled, F: Format>(
     view: ArrayView2<'a, F::Stored>,
     k: usize,
     distance: &Distance,
-    options: &Options<'_>,
+    (options, prepared): (&Options<'_>, Option<&Prepared>),
 ) -> Result<Neighbors> {
     let exact = Exact::new(distance, reference.dtype());
     let form = if exact.filterable() && options.method != Method::Direct {
@@ -94,6 +96,16 @@ pub(super) fn search<'a, S: Tiled, F: Format>(
     if query.is_empty() {
         // Nothing to do, but what is wrong with the reference is still said.
         search.refuse("reference", first_refused(simd, reference, search.refuses_large), 0)?;
+    } else if let Some(prepared) = prepared.filter(|_| k < reference.len() / 4) {
+        search.plan = Plan::new(&work, Method::I8, options.batch, options.chunk);
+        let (search, watch, output) = (&search, &watch, &mut output);
+        let by_codes = ByCodes {
+            search,
+            watch,
+            output,
+            prepared,
+        };
+        simd.i8_filter(&prepared.form, reference, by_codes)?;
     } else if plan.sorted {
         sorted::run(&search, &watch, &mut output)?;
     } else if plan.method == Method::Direct {
@@ -157,6 +169,112 @@ impl<S: Tiled, F: Format> Visit for ByInt8<'_, '_, S, F> {
         }
         filtered::run(search, self.watch, filter, self.output)?;
         Ok(true)
+    }
+}
+
+/// A search that waits for the 8-bit filter of its prepared references.
+struct ByCodes<'s, 'a, S, F: Format> {
+    search: &'s Search<'a, S, F>,
+    watch: &'s Watch<'s>,
+    output: &'s mut Output,
+    prepared: &'s Prepared,
+}
+
+impl<S: Tiled, F: Format> Visit for ByCodes<'_, '_, S, F> {
+    type Output = Result<()>;
+
+    fn visit<L: Filter>(self, filter: &L) -> Result<()> {
+        let chunk = self.prepared.chunk.downcast_ref::<L::Chunk>();
+        let chunk = chunk.expect("one level always has one tile");
+        filtered::run_prepared(self.search, self.watch, filter, chunk, self.output)
+    }
+}
+
+/// What [`prepare`] makes.
+pub(super) struct Prepare {
+    pub(super) form: Form,
+    pub(super) chunk: Box<dyn Any + Send + Sync>,
+    pub(super) bytes: usize,
+}
+
+/// Packs all of `reference` for the 8-bit filter; none where that does not pay. What the options refuse is an error.
+pub(super) fn prepare<'a, S: Tiled, F: Format>(
+    simd: S,
+    reference: Rows<'a>,
+    view: ArrayView2<'a, F::Stored>,
+    distance: &Distance,
+    options: &Options<'_>,
+) -> Result<Option<Prepare>> {
+    /// Neighbours of a usual search.
+    const USUAL: usize = 10;
+    let exact = Exact::new(distance, reference.dtype());
+    let form = Form::possible(distance).filter(|_| exact.filterable());
+    let work = Work {
+        queries: 1024,
+        references: reference.len(),
+        features: reference.features(),
+        k: USUAL,
+        filterable: form.is_some(),
+        product: matches!(form, Some(Shape::Squares | Shape::Products)),
+        threads: threads(options.threads),
+        row_bytes: reference.features() * size_of::<F::Stored>(),
+    };
+    let plan = Plan::new(&work, Method::I8, 0, 0);
+    let squares = matches!(distance.kind, Kind::Lp(2.0) | Kind::Dot | Kind::Cosine | Kind::Snr);
+    let progress = Arc::new(Progress::new(reference.len() as u64));
+    let search: Search<'_, S, F> = Search {
+        simd,
+        exact,
+        query: reference.slice(0, 0),
+        reference,
+        view,
+        k: 1,
+        exclude_self: false,
+        nan: options.nan,
+        refuses_large: F::DTYPE == Dtype::F64 && (squares || distance.normalize == Some(2.0)),
+        sign: 1.0,
+        plan,
+        progress: Arc::clone(&progress),
+        refined: AtomicU64::new(0),
+    };
+    let watch = Watch::new(options.poll, &progress);
+    let usable = plan.method == Method::I8 && u32::try_from(reference.len()).is_ok();
+    let tried = options.method == Method::I8 || (S::LEVEL > Level::Portable && is_worth_trying(&work));
+    if !usable || !tried {
+        search.refuse("reference", first_refused(simd, reference, search.refuses_large), 0)?;
+        return Ok(None);
+    }
+    let form = Form::fit(distance, reference).expect("the plan knows that there is a form");
+    let choice = (options.method != Method::I8).then_some(&work);
+    let (search, watch) = (&search, &watch);
+    let packed = simd.i8_filter(&form, reference, Packing { search, watch, choice })?;
+    watch.finish()?;
+    Ok(packed.map(|(chunk, bytes)| Prepare { form, chunk, bytes }))
+}
+
+/// References that wait for their 8-bit filter.
+struct Packing<'s, 'a, S, F: Format> {
+    search: &'s Search<'a, S, F>,
+    watch: &'s Watch<'s>,
+    /// If there is a choice, what to decide by.
+    choice: Option<&'s Work>,
+}
+
+impl<S: Tiled, F: Format> Visit for Packing<'_, '_, S, F> {
+    type Output = Result<Option<(Box<dyn Any + Send + Sync>, usize)>>;
+
+    fn visit<L: Filter>(self, filter: &L) -> Self::Output {
+        let (search, n) = (self.search, self.search.reference.len());
+        if let Some(work) = self.choice
+            && !pays_prepared(filter, work, search.reference)
+        {
+            let refused = first_refused(search.simd, search.reference, search.refuses_large);
+            search.refuse("reference", refused, 0)?;
+            return Ok(None);
+        }
+        let mut chunk = filter.chunk(n);
+        filtered::pack(search, self.watch, filter, &mut chunk, 0, n)?;
+        Ok(Some((Box::new(chunk), n * filter.row_bytes())))
     }
 }
 
