@@ -294,6 +294,21 @@ def test_verbose_says_what_was_searched(tmp_path: Path, capsys: pytest.CaptureFi
     assert f"wrote {tmp_path}/out.npz" in said
 
 
+def test_verbose_says_how_the_search_went(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path / "a.npy", ROWS)
+    command = ["search", f"{tmp_path}/a.npy", "-k", "1", "-v", "-o", f"{tmp_path}/out.npz"]
+    for method in ("f32", "i8"):
+        assert main([*command, "--method", method]) == 0
+        said = capsys.readouterr().err
+        assert f"method {method}, instruction set " in said
+        assert "exact values per query" in said
+    monkeypatch.setenv("NEARWISE_METHOD", "direct")
+    assert main(command) == 0
+    assert "method direct, instruction set " in capsys.readouterr().err
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_ctrl_c_ends_with_status_130_and_no_file(tmp_path: Path) -> None:
     rows = np.random.default_rng(0).standard_normal((30_000, 512)).astype(np.float32)

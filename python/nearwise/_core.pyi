@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 __all__ = [
     "Candidates",
     "Distance",
+    "Index",
     "Scores",
     "__version__",
     "best_threshold",
@@ -49,6 +50,35 @@ def search(
     method: str = "auto",
     progress: Callable[[int, int], object] | None = None,
 ) -> tuple[NDArray[Any], NDArray[Any], tuple[str, str, int]]: ...
+
+@final
+class Index:
+    def __new__(
+        cls,
+        reference: NDArray[Any],
+        distance: Distance,
+        *,
+        nan_last: bool = False,
+        threads: int = 0,
+        method: str = "auto",
+    ) -> Index: ...
+    def __len__(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    def search(
+        self,
+        query: NDArray[Any],
+        reference: NDArray[Any],
+        k: int,
+        *,
+        exclude_self: bool = False,
+        nan_last: bool = False,
+        threads: int = 0,
+        batch: int = 0,
+        method: str = "auto",
+        progress: Callable[[int, int], object] | None = None,
+    ) -> tuple[NDArray[Any], NDArray[Any], tuple[str, str, int]]: ...
+
 def matrix(query: NDArray[Any], reference: NDArray[Any], distance: Distance) -> NDArray[Any]: ...
 def pairwise(x: NDArray[Any], y: NDArray[Any], distance: Distance) -> NDArray[Any]: ...
 def topk(

@@ -225,6 +225,25 @@ def resolve(distance: Any) -> Distance:
     return ForeignDistance(distance)
 
 
+def of_formula(formula: Formula) -> Distance:
+    """Return the distance that has this formula."""
+    normalize = formula.normalize is not None
+    p = 2.0 if formula.normalize is None else formula.normalize
+    distance: BuiltInDistance
+    match formula.kind:
+        case "lp":
+            distance = LpDistance(normalize_embeddings=normalize, p=formula.p, power=formula.power)
+        case "dot":
+            distance = DotProductSimilarity(normalize_embeddings=normalize, p=p, power=formula.power)
+        case "snr":
+            distance = SNRDistance(normalize_embeddings=normalize, p=p, power=formula.power)
+        case _:
+            distance = CosineSimilarity(power=formula.power)
+    if distance.formula != formula:
+        raise ValueError(f"formula must be that of a built-in distance, got {formula}")
+    return distance
+
+
 def _from_pytorch_metric_learning(distance: Any) -> Distance | None:
     """Return our counterpart of one of that library's own distances; never imports it."""
     kind = type(distance)

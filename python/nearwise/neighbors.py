@@ -186,8 +186,38 @@ def knn(
            [1, 0]]))
     """
     resolved = distances.resolve(distance)
+    return search_sides(
+        _arrays.pair(query, reference, any_dtype=resolved.formula is None),
+        k,
+        resolved,
+        ref_includes_query=ref_includes_query,
+        batch_size=batch_size,
+        threads=threads,
+        nan_policy=nan_policy,
+        backend=backend,
+        method=method,
+        stats=stats,
+        progress=progress,
+    )
+
+
+def search_sides(
+    sides: _arrays.Pair,
+    k: SupportsIndex,
+    resolved: distances.Distance,
+    *,
+    ref_includes_query: bool,
+    batch_size: SupportsIndex | None,
+    threads: SupportsIndex | None,
+    nan_policy: Literal["raise", "last"],
+    backend: str,
+    method: str | None,
+    stats: bool,
+    progress: bool | Callable[[int, int], object],
+    prepared: Any = None,
+) -> Neighbors | MeasuredNeighbors:
+    """Search as `knn` says, with what the core has `prepared` of the reference."""
     formula = resolved.formula
-    sides = _arrays.pair(query, reference, any_dtype=formula is None)
     k = checked_k(k, len(sides.query), len(sides.reference), ref_includes_query)
     if nan_policy not in ("raise", "last"):
         raise ValueError(f"nan_policy must be raise or last, got {nan_policy!r}")
@@ -198,6 +228,7 @@ def knn(
         threads=checked_threads(threads),
         batch=0 if batch_size is None else positive("batch_size", batch_size),
         method=checked_method(method),
+        prepared=prepared,
     )
     _logger.info(
         "searching the %d nearest of %d rows for %d queries of %d features",

@@ -38,6 +38,8 @@ class Options:
         Called with (work done, work in all) from the calling thread.
     report : callable or None
         Called after the search with (method, instruction set, exact values computed for filtered pairs).
+    prepared : object or None
+        What the core prepared of the reference; no other backend gets it.
     """
 
     exclude_self: bool = False
@@ -47,6 +49,7 @@ class Options:
     method: str = "auto"
     progress: Callable[[int, int], object] | None = None
     report: Callable[[str, str, int], object] | None = None
+    prepared: Any = None
 
 
 class Backend(Protocol):

@@ -14,21 +14,26 @@ if TYPE_CHECKING:
 
 def search(query: Rows, reference: Rows, k: int, formula: Formula, options: Options) -> tuple[Any, Any]:
     """Return (distances, indices), both (len(query), k), nearest first."""
-    found, indices, stats = _core.search(
-        query.numpy(),
-        reference.numpy(),
-        k,
-        _distance(formula),
-        exclude_self=options.exclude_self,
-        nan_last=options.nan_last,
-        threads=options.threads,
-        batch=options.batch,
-        method=options.method,
-        progress=options.progress,
-    )
+    arguments: dict[str, Any] = {
+        "exclude_self": options.exclude_self,
+        "nan_last": options.nan_last,
+        "threads": options.threads,
+        "batch": options.batch,
+        "method": options.method,
+        "progress": options.progress,
+    }
+    if options.prepared is not None:
+        found, indices, stats = options.prepared.search(query.numpy(), reference.numpy(), k, **arguments)
+    else:
+        found, indices, stats = _core.search(query.numpy(), reference.numpy(), k, _distance(formula), **arguments)
     if options.report is not None:
         options.report(*stats)
     return found, indices
+
+
+def prepare(reference: Any, formula: Formula, options: Options) -> _core.Index:
+    """Return what searches of `reference` (an array as `Rows.numpy` gives it) can share."""
+    return _core.Index(reference, _distance(formula), nan_last=options.nan_last, threads=options.threads)
 
 
 def matrix(query: Rows, reference: Rows, formula: Formula) -> Any:

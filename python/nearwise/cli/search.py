@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 import nearwise
+from nearwise import neighbors
 from nearwise.cli.mapped import released
 from nearwise.cli.progress import progress_bar
 from nearwise.cli.reading import Source, formats, read_rows, widened
@@ -31,6 +32,7 @@ LINES_AT_ONCE = 10_000
     "-o", "--output", metavar="FILE", help=".npz, .parquet, .ivecs or .fvecs; lines on standard output if none."
 )
 @click.option("--threads", type=click.IntRange(min=1), help="Default: NEARWISE_NUM_THREADS, or all processors.")
+@click.option("--method", type=click.Choice(neighbors.METHODS), help="Default: NEARWISE_METHOD, or the fastest.")
 @click.option("--nan", "nan_policy", type=click.Choice(["raise", "last"]), default="raise", show_default=True,
               help="Refuse NaN, or rank it after every number.")  # fmt: skip
 @click.option("--progress/--no-progress", default=None, help="A progress bar; by default on a terminal.")
@@ -42,6 +44,7 @@ def command(
     distance: str,
     output: str | None,
     threads: int | None,
+    method: str | None,
     nan_policy: Literal["raise", "last"],
     progress: bool | None,
     verbose: bool,
@@ -66,12 +69,17 @@ def command(
             ref_includes_query=query is None,
             threads=threads,
             nan_policy=nan_policy,
+            method=method,
+            stats=True,
             progress=report,
         )
     if verbose:
         seconds = time.perf_counter() - start
         shape = f"{len(asked.rows)} x {len(among.rows)} rows, {among.rows.shape[1]} features"
         click.echo(f"{shape}, {among.rows.dtype.name}, {distance}, k = {k}: {seconds:.3f} s", err=True)
+        how = found.stats
+        refined = f", {how.per_query:.1f} exact values per query" if how.method in ("f32", "i8") else ""
+        click.echo(f"method {how.method}, instruction set {how.level}{refined}", err=True)
     if output is None:
         _print(found.distances, found.indices)
     else:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
-from zipfile import BadZipFile
 
-import numpy as np
-from numpy.lib.npyio import NpzFile
-
-from nearwise import _arrays, backends, distances, neighbors
+from nearwise import _arrays, _rows_file, backends, distances, index, neighbors
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable
-
-_FORMAT = "nearwise rows 1"
 
 
 class CustomKNN:
@@ -72,6 +66,7 @@ class CustomKNN:
         self.threads = None if threads is None else neighbors.positive("threads", threads)
         self.backend = backend
         self._stored: tuple[_arrays.Stored, ...] = ()
+        self._index: tuple[_arrays.Stored, tuple[Any, ...], index.KNNIndex] | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.distance!r}, batch_size={self.batch_size})"
@@ -112,7 +107,12 @@ class CustomKNN:
             As `nearwise.knn`; no `reference` and no stored rows.
         """
         if reference is None:
-            reference = self._joined().like(_arrays.rows(query, "query", any_dtype=True))
+            side = _arrays.rows(query, "query", any_dtype=True)
+            if self._can_prepare(side):
+                return self._prepared().search(
+                    query, k, ref_includes_query=ref_includes_query, batch_size=self.batch_size, progress=progress
+                )
+            reference = self._joined().like(side)
         return neighbors.knn(
             query,
             reference,
@@ -151,28 +151,35 @@ class CustomKNN:
         ValueError
             No rows are stored.
         """
-        rows = self._joined()
-        with open(filename, "wb") as file:
-            np.savez(file, format=np.array(_FORMAT), dtype=np.array(rows.dtype), rows=rows.array)
+        _rows_file.write(filename, self._joined(), None)
 
     def load(self, filename: str | os.PathLike[str]) -> None:
-        """Read what `save` wrote, in place of what was stored. The distance stays this object's own.
+        """Map what `save` wrote, or that of a `KNNIndex`, in place of what was stored.
+
+        The distance stays this object's own.
 
         Raises
         ------
         ValueError
-            The file was not written by `save`.
+            The file is another's, of a newer version, cut off or damaged.
         """
-        refusal = f"filename must be a file that save wrote, got {os.fspath(filename)}"
-        try:
-            # numpy.load would read other kinds of files too.
-            with open(filename, "rb") as file, NpzFile(file) as archive:
-                if str(archive["format"]) != _FORMAT:
-                    raise ValueError(refusal)
-                rows, dtype = archive["rows"], str(archive["dtype"])
-        except (BadZipFile, EOFError, KeyError) as error:
-            raise ValueError(refusal) from error
-        self._stored = (_arrays.Stored(rows, dtype),)
+        self._stored = (_rows_file.read(filename)[0],)
+        self._index = None
+
+    def _can_prepare(self, query: _arrays.Rows) -> bool:
+        """Whether the core searches the stored rows for such a query."""
+        formula = distances.resolve(self.distance).formula
+        runs_here = self.backend == "rust" or (self.backend == "auto" and query.device == "cpu")
+        return formula is not None and runs_here and bool(self._stored) and query.dtype == self._stored[0].dtype
+
+    def _prepared(self) -> index.KNNIndex:
+        """Return an index of the stored rows, made at the first use after a change."""
+        rows, made = self._joined(), self._index
+        settings = (self.distance, self.nan_policy, self.threads)
+        if made is None or made[0] is not rows or made[1] != settings:
+            made = rows, settings, index.KNNIndex.of_stored(rows, *settings)
+            self._index = made
+        return made[2]
 
     def _joined(self) -> _arrays.Stored:
         """Return the stored rows in one piece; pieces are joined once, at the first use after an `add`."""
