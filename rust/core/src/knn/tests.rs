@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use ndarray::Array2;
 use proptest::prelude::*;
 
-use super::{Method, NanPolicy, Options, run, search};
+use super::{Index, Method, NanPolicy, Options, run, search};
 use crate::distance::{Distance, Kind};
 use crate::error::Error;
 use crate::filter::f32::Tiled;
@@ -175,7 +175,7 @@ fn by_model<S: Tiled>(
 ) -> super::Neighbors {
     let (query, reference) = (query.view(), reference.view());
     with_format!(reference, F, view => {
-        run::search::<S, F>(simd, (query, reference), view, k, distance, options).expect("the search succeeds")
+        run::search::<S, F>(simd, (query, reference), view, k, distance, (options, None)).expect("the search succeeds")
     })
 }
 
@@ -388,4 +388,49 @@ fn rows_without_features_tie() {
     let rows = Rows::F32(empty.view());
     let got = search(rows, rows, 3, &distances()[0], &Options::default()).expect("searches");
     assert_eq!(got.indices, [0, 1, 2].repeat(5));
+}
+
+#[test]
+fn a_prepared_reference_answers_as_the_rows_do_at_every_level() {
+    let mut random = Random(11);
+    let values = Array2::from_shape_fn((2500, 20), |_| random.normal());
+    let (reference, query) = (Rows::F64(values.view()), Rows::F64(values.view()).slice(0, 7));
+    for kind in [Kind::Lp(2.0), Kind::Dot, Kind::Cosine, Kind::Snr, Kind::Lp(1.0)] {
+        let distance = Distance::new(kind, 1.0, None).expect("valid parameters");
+        for level in Level::available() {
+            let options = Options {
+                method: Method::I8,
+                level: Some(level),
+                threads: 2,
+                ..Options::default()
+            };
+            let index = Index::new(reference, &distance, &options).expect("rows that are taken");
+            assert_eq!(index.bytes() > 0, kind != Kind::Lp(1.0), "codes of what has products");
+            let got = index
+                .search(query, reference, 9, &options)
+                .expect("the search succeeds");
+            let direct = Options {
+                method: Method::Direct,
+                ..options
+            };
+            let want = search(query, reference, 9, &distance, &direct).expect("the search succeeds");
+            assert_eq!(
+                (got.distances, got.indices),
+                (want.distances, want.indices),
+                "{kind:?} {level:?}"
+            );
+        }
+        let index = Index::new(reference, &distance, &Options::default()).expect("rows that are taken");
+        let fewer = index.search(query, reference.slice(0, 2499), 9, &Options::default());
+        assert!(
+            matches!(
+                fewer,
+                Err(Error::Parameter {
+                    argument: "reference",
+                    ..
+                })
+            ),
+            "other rows"
+        );
+    }
 }
