@@ -15,16 +15,17 @@ README = (ROOT / "README.md").read_text()
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
-def fenced(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+def fenced(language: str, text: str = README) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
-def test_the_python_examples_print_what_the_readme_says() -> None:
+@pytest.mark.parametrize(("name", "least"), [("README.md", 10), ("docs/pytorch-metric-learning.md", 5)])
+def test_the_python_examples_print_what_a_document_says(name: str, least: int) -> None:
     pytest.importorskip("torch")
-    source = "\n".join(fenced("python"))
-    assert source.count(">>>") > 10
+    source = "\n".join(fenced("python", (ROOT / name).read_text()))
+    assert source.count(">>>") > least
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-    test = doctest.DocTestParser().get_doctest(source, {}, "README.md", str(ROOT / "README.md"), 0)
+    test = doctest.DocTestParser().get_doctest(source, {}, name, str(ROOT / name), 0)
     said: list[str] = []
     result = doctest.DocTestRunner(optionflags=flags).run(test, out=said.append)
     assert result.failed == 0, "".join(said)

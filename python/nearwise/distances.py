@@ -174,8 +174,6 @@ class CosineSimilarity(BuiltInDistance):
         return Formula("cosine", power=float(self.power))
 
 
-_BUILT_IN = (LpDistance, SNRDistance, DotProductSimilarity, CosineSimilarity)
-
 NAMED: dict[str, Distance] = {
     "euclidean": LpDistance(normalize_embeddings=False),
     "sqeuclidean": LpDistance(normalize_embeddings=False, power=2),
@@ -214,8 +212,11 @@ def resolve(distance: Any) -> Distance:
         if distance not in NAMED:
             raise ValueError(f"distance must be one of {', '.join(NAMED)}, got {distance!r}")
         return NAMED[distance]
-    if type(distance) in _BUILT_IN or isinstance(distance, ForeignDistance):
-        return distance  # type: ignore[no-any-return]
+    if isinstance(distance, ForeignDistance):
+        return distance
+    # A subclass that says nothing of a formula is a user's.
+    if isinstance(distance, BuiltInDistance) and distance.formula is not None:
+        return distance
     theirs = _from_pytorch_metric_learning(distance)
     if theirs is not None:
         return theirs

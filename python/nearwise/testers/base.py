@@ -90,9 +90,7 @@ class BaseTester(ResultNames):
         progress: bool = False,
     ) -> None:
         if accuracy_calculator is None:
-            from nearwise import evaluation
-
-            accuracy_calculator = evaluation.AccuracyCalculator()
+            accuracy_calculator = self._default_calculator()
         if data_device is None:
             data_device = "cuda" if torch.cuda.is_available() else "cpu"
         self.normalize_embeddings = normalize_embeddings
@@ -117,6 +115,11 @@ class BaseTester(ResultNames):
         self.reference_split_names: dict[str, list[str]] = {}
         self.query_split_names: dict[str, str] = {}
         self.embeddings_and_labels: EmbeddingsAndLabels
+
+    def _default_calculator(self) -> Any:
+        from nearwise import evaluation
+
+        return evaluation.AccuracyCalculator()
 
     def test(
         self,

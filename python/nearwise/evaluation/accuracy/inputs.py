@@ -63,7 +63,7 @@ def read(
     device : str, torch.device or None
         Where to move everything; None leaves it where it is.
     mixed : bool
-        Whether kinds and devices may differ, as in pytorch-metric-learning 2.9.
+        Whether kinds, devices and dtypes may differ, as in pytorch-metric-learning 2.9.
 
     Raises
     ------
@@ -90,6 +90,8 @@ def read(
     if reference is None:
         return Inputs(query_rows, query_rows, own, own, True)
     reference_rows = _embeddings(reference, "reference", device)
+    if mixed:
+        query_rows, reference_rows = _alike(query_rows, reference_rows)
     sides = _arrays.pair(query_rows.given, reference_rows.given)
     theirs = labels.read(reference_labels, "reference_labels")
     _lengths(reference_rows, theirs, "reference")
@@ -129,6 +131,24 @@ def _embeddings(given: Any, argument: str, device: Any) -> Rows:
         whole = side.given.float() if _arrays.is_tensor(side.given) else side.given.astype(np.float32)
         side = _arrays.rows(whole, argument)
     return side
+
+
+def _alike(query: Rows, reference: Rows) -> tuple[Rows, Rows]:
+    """Return both sides as tensors if one is, and in the wider of their types, so that none is rounded."""
+    if query.kind != reference.kind:
+        query, reference = (_arrays.rows(side.torch(), "query or reference") for side in (query, reference))
+    if query.dtype == reference.dtype:
+        return query, reference
+    wider = "float64" if "float64" in (query.dtype, reference.dtype) else "float32"
+    return _widened(query, wider), _widened(reference, wider)
+
+
+def _widened(side: Rows, dtype: str) -> Rows:
+    if _arrays.is_tensor(side.given):
+        import torch
+
+        return _arrays.rows(side.given.to(getattr(torch, dtype)), "query or reference")
+    return _arrays.rows(side.given.astype(dtype), "query or reference")
 
 
 def _lengths(side: Rows, own: NDArray, argument: str) -> None:

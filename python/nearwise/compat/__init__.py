@@ -1,0 +1,1 @@
+"""Stand-ins for other libraries: the names, keywords and defaults that their users have."""
