@@ -13,11 +13,20 @@ import machine
 FOLDER = Path(__file__).parent / "record"
 
 
+def rows(kind: str) -> dict[str, Any]:
+    """What today's record of this machine holds."""
+    source = _source(kind)
+    return json.loads(source.read_text())["rows"] if source.exists() else {}  # type: ignore[no-any-return]
+
+
+def _source(kind: str) -> Path:
+    return FOLDER / f"{datetime.now(UTC):%Y-%m-%d}-{machine.slug()}-{kind}.json"
+
+
 def add(kind: str, threads: int, results: dict[str, Any]) -> Path:
     """Put results, by row, into today's record of this machine; return its table."""
-    base = FOLDER / f"{datetime.now(UTC):%Y-%m-%d}-{machine.slug()}-{kind}"
-    source = base.with_suffix(".json")
-    record = json.loads(source.read_text()) if source.exists() else {"rows": {}}
+    source = _source(kind)
+    record: dict[str, Any] = {"rows": rows(kind)}
     here = machine.describe(threads)
     record["machine"] = {key: here[key] for key in ("cpu", "flags", "level", "cores", "threads", "system", "versions")}
     for name, result in results.items():
@@ -25,7 +34,7 @@ def add(kind: str, threads: int, results: dict[str, Any]) -> Path:
     record["rows"] = dict(sorted(record["rows"].items()))
     source.parent.mkdir(exist_ok=True)
     source.write_text(json.dumps(record, indent=1) + "\n")
-    table = base.with_suffix(".md")
+    table = source.with_suffix(".md")
     table.write_text(_heading(kind, record["machine"]) + TABLES[kind](record["rows"]))
     return table
 
@@ -55,14 +64,32 @@ def _table(rows: dict[str, Any]) -> str:
 
 
 def _grid(rows: dict[str, Any]) -> str:
-    lines = ["| references | queries | d | k | nearwise ms | faiss ms | ratio |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| references | queries | d | k | nearwise ms | faiss ms | ratio | rounds |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for row in rows.values():
         ours, faiss = row["seconds"]["nearwise"], row["seconds"]["faiss"]
         shape = " | ".join(f"{row['shape'][key]:,}" for key in ("references", "queries", "d", "k"))
-        lines.append(f"| {shape} | {1000 * ours:,.4g} | {1000 * faiss:,.4g} | {faiss / ours:.2f} |")
+        rounds = row["rounds"] or "first call"
+        lines.append(f"| {shape} | {1000 * ours:,.4g} | {1000 * faiss:,.4g} | {faiss / ours:.2f} | {rounds} |")
     ratios = sorted(row["seconds"]["faiss"] / row["seconds"]["nearwise"] for row in rows.values())
     summary = f"{len(ratios)} shapes; slowest {ratios[0]:.2f}, median {ratios[len(ratios) // 2]:.2f} times faiss."
     return "\n".join([*lines, "", summary]) + "\n"
 
 
-TABLES = {"table": _table, "grid": _grid}
+def _robustness(rows: dict[str, Any]) -> str:
+    lines = [
+        "Milliseconds, and in brackets the exact values computed for each query.\n",
+        "| data | distance | k | chosen | auto | f32 | i8 | auto / f32 |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, row in rows.items():
+        seconds, survivors = row["seconds"], row["survivors"]
+        each = " | ".join(f"{1000 * seconds[m]:.4g} ({survivors[m]:,.4g})" for m in ("auto", "f32", "i8"))
+        share = seconds["auto"] / seconds["f32"]
+        lines.append(f"| {name} | {row['distance']} | {row['k']:,} | {row['chosen']} | {each} | {share:.2f} |")
+    return "\n".join(lines) + "\n"
+
+
+TABLES = {"table": _table, "grid": _grid, "robustness": _robustness}

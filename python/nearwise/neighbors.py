@@ -153,8 +153,9 @@ def knn(
         Where to compute; ``"auto"`` is the compiled core for the CPU and torch for every other device.
     method : {"auto", "f32", "i8", "direct"}, optional
         How the core finds the neighbours: filtered by float32 or by 8-bit estimates, or every value computed; by
-        default what the environment variable ``NEARWISE_METHOD`` says, or the fastest for the data. The result is
-        the same.
+        default what the environment variable ``NEARWISE_METHOD`` says, or the fastest for the shape and, tried on a
+        few rows, the data. The result is the same. 8-bit estimates exist for L2, dot product, cosine and SNR, also
+        normalised; where they do not, float32 takes their place, and where no filter exists, ``"direct"`` does.
     stats : bool, default False
         Also return how the search went.
     progress : bool or callable, default False
