@@ -246,3 +246,22 @@ def test_inputs_that_require_grad_give_plain_results(rng):
     found = nearwise.knn(rows * 2, rows, 2)
     assert not found.distances.requires_grad
     assert rows.grad is None
+
+
+@pytest.mark.rule("K-4", "G-4", "C-6")
+@pytest.mark.parametrize("batch_size", [None, 1, 3])
+def test_equal_rows_never_find_themselves_for_any_k(batch_size, make):
+    """https://github.com/pytorch/pytorch/issues/88227: the order of ties of topk changes with k and device."""
+    rows = make(np.zeros((4, 2)))
+    for k in (1, 2, 3):
+        found = CustomKNN(PLAIN, batch_size)(rows, k, rows, True).indices.tolist()
+        assert found == [[j for j in range(4) if j != i][:k] for i in range(4)]
+
+
+@pytest.mark.rule("K-3")
+@pytest.mark.parametrize("batch_size", [None, 1, 2])
+def test_similarities_descend_in_every_batch_size(batch_size, make, rng):
+    """https://github.com/facebookresearch/faiss/issues/2205: the smallest inner products were kept."""
+    query, reference = make(rng.standard_normal((5, 3))), make(rng.standard_normal((20, 3)))
+    found = np.asarray(CustomKNN("dot", batch_size)(query, 20, reference).distances)
+    assert (np.diff(found, axis=1) <= 0).all()
