@@ -1,9 +1,11 @@
 """AccuracyCalculator against exact fractions, on thousands of small random cases full of ties and lone classes."""
 
+import operator
 from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 
 from nearwise.evaluation import AccuracyCalculator, CustomKNN
 
@@ -45,21 +47,25 @@ def at_k(matches):
     }
 
 
-def expected(query, labels, reference, reference_labels, includes, k):
-    """(values by query, means by class) of every metric, as fractions."""
+def expected(query, labels, reference, reference_labels, includes, k, compare=operator.eq):
+    """(values by query, means by class) of every metric, as fractions; labels may be of any type."""
+    orders = [ranked(query, reference, i, includes) for i in range(len(query))]
+    found = [
+        [bool(compare(label, reference_labels[j])) for j in order] for label, order in zip(labels, orders, strict=True)
+    ]
     if k == "max_bin_count":
-        k = max((sum(reference_labels == label) - includes for label in labels), default=0)
-    values = []
-    for i, label in enumerate(labels):
-        order = ranked(query, reference, i, includes)
-        matches = [bool(reference_labels[j] == label) for j in order]
-        relevant = sum(matches)
-        values.append({**of_query(matches, relevant, k), **at_k(matches)} if relevant else None)
+        k = max(map(sum, found), default=0)
+    values = [{**of_query(each, sum(each), k), **at_k(each)} if any(each) else None for each in found]
     by_class = {}
     for label, value in zip(labels, values, strict=True):
         if value:
-            by_class.setdefault(int(label), []).append(value)
+            by_class.setdefault(key(label), []).append(value)
     return values, [by_class[label] for label in sorted(by_class)]
+
+
+def key(label):
+    """What a class is told by, ordered as classes are."""
+    return tuple(label.tolist()) if np.ndim(label) else label
 
 
 def mean(fractions):
@@ -94,37 +100,108 @@ class Foreign:
         return self.knn_func(*given)
 
 
+class Calculators:
+    """The three ways to average, and the comparison of every way with fractions."""
+
+    def __init__(self, **options):
+        self.plain = AccuracyCalculator(include=NAMES, **options)
+        self.by_class = AccuracyCalculator(include=NAMES, return_per_class=True, **options)
+        self.of_classes = AccuracyCalculator(include=NAMES, avg_of_avgs=True, **options)
+
+    def check(self, given, values, classes, number, *, fully):
+        found = self.plain.get_accuracy(*given)
+        if not classes:
+            assert all(np.isnan(value) for value in found.values()), number
+            return
+        scored = [value for value in values if value]
+        for name in NAMES:
+            assert found[name] == float(mean(value[name] for value in scored)), (number, name)
+        if not fully:
+            return
+        means = {name: [mean(value[name] for value in members) for members in classes] for name in NAMES}
+        found = self.by_class.get_accuracy(*given)
+        assert found == {name: [float(value) for value in means[name]] for name in NAMES}, number
+        found = self.of_classes.get_accuracy(*given)
+        assert found == {name: float(mean(means[name])) for name in NAMES}, number
+        found = self.plain.get_per_query(*given)
+        for name in NAMES:
+            each = [float(value[name]) if value else np.nan for value in values]
+            np.testing.assert_array_equal(found[name], each, err_msg=f"{number} {name}")
+
+
 @pytest.mark.rule("A-1", "A-2", "A-3", "A-8", "A-9")
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("k", [None, 1, 3, "max_bin_count"])
 def test_equals_exact_fractions(fused, k, rng):
-    knn = None if fused else Foreign()
-    plain = AccuracyCalculator(include=NAMES, k=k, knn_func=knn)
-    by_class = AccuracyCalculator(include=NAMES, k=k, return_per_class=True, knn_func=knn)
-    of_classes = AccuracyCalculator(include=NAMES, k=k, avg_of_avgs=True, knn_func=knn)
-    cases = 500 if fused else 100
-    for number in range(cases):
+    calculators = Calculators(k=k, knn_func=None if fused else Foreign())
+    for number in range(500 if fused else 100):
         case = random_case(rng)
-        values, classes = expected(*case, k)
         given = as_given(case, [np.float32, np.float64][number % 2])
-        found = plain.get_accuracy(*given)
-        if not classes:
-            assert all(np.isnan(value) for value in found.values()), number
-            continue
-        scored = [value for value in values if value]
-        for name in NAMES:
-            assert found[name] == float(mean(value[name] for value in scored)), (number, name)
-        if number % 5:
-            continue
-        means = {name: [mean(value[name] for value in members) for members in classes] for name in NAMES}
-        found = by_class.get_accuracy(*given)
-        assert found == {name: [float(value) for value in means[name]] for name in NAMES}, number
-        found = of_classes.get_accuracy(*given)
-        assert found == {name: float(mean(means[name])) for name in NAMES}, number
-        found = plain.get_per_query(*given)
-        for name in NAMES:
-            each = [float(value[name]) if value else np.nan for value in values]
-            np.testing.assert_array_equal(found[name], each, err_msg=f"{number} {name}")
+        calculators.check(given, *expected(*case, k), number, fully=number % 5 == 0)
+
+
+# Neither in the order of their numbers nor in that of the alphabet; two differ by a character that NumPy's own
+# strings drop, two by their case, two only in how they are composed.
+NAMED = ["dog", "10", "9", "a", "a\0", "A", "", "\u00e9", "e\u0301", "\U0001f436"]
+
+
+@pytest.mark.rule("A-27", "A-3", "A-8")
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("k", [None, 2, "max_bin_count"])
+def test_strings_equal_exact_fractions(fused, k, rng):
+    calculators = Calculators(k=k, knn_func=None if fused else Foreign())
+    kinds = [list, tuple, lambda names: np.array(names, dtype=object), np.array]
+    for number in range(150):
+        query, labels, reference, reference_labels, includes = random_case(rng)
+        kind = kinds[number % 4]
+        names = rng.permutation(
+            np.array([name for name in NAMED if kind is not np.array or name != "a\0"], dtype=object)
+        )
+        own, theirs = ([str(names[label]) for label in side] for side in (labels, reference_labels))
+        values = expected(query, own, reference, theirs, includes, k)
+        rows = query.astype(np.float32), reference.astype(np.float32)
+        if number % 3 == 0:
+            rows = tuple(torch.from_numpy(side) for side in rows)
+        calculators.check((rows[0], kind(own), rows[1], kind(theirs), includes), *values, number, fully=number % 2)
+
+
+def near(x, y):
+    """Not transitive: 0 is near 1, and 1 near 2."""
+    return abs(x - y) <= 1
+
+
+def below(x, y):
+    """Not symmetric, and no label matches itself."""
+    return x < y
+
+
+def shared(x, y):
+    """One of several marks in common; a label without marks does not match itself."""
+    return ((x > 0) & (y > 0)).any(-1)
+
+
+def same_but_other(x, y):
+    return (x[..., 0] == y[..., 0]) & (x[..., 1] != y[..., 1])
+
+
+@pytest.mark.rule("A-19", "A-21", "A-22", "A-3", "A-8")
+@pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy])
+@pytest.mark.parametrize("k", [None, 2, "max_bin_count"])
+@pytest.mark.parametrize(
+    ("compare", "columns"), [(operator.eq, 0), (near, 0), (below, 0), (shared, 3), (same_but_other, 2)]
+)
+def test_compared_labels_equal_exact_fractions(compare, columns, k, kind, rng):
+    calculators = Calculators(k=k, label_comparison_fn=compare)
+    for number in range(60):
+        query, labels, reference, reference_labels, includes = random_case(rng)
+        if columns:
+            reference_labels = rng.integers(0, 2, (len(reference), columns))
+            labels = reference_labels[: len(query)] if includes else rng.integers(0, 2, (len(query), columns))
+        if number % 2:
+            labels, reference_labels = labels * 0.5, reference_labels * 0.5
+        values = expected(query, labels, reference, reference_labels, includes, k, compare)
+        sides = query.astype(np.float32), labels, reference.astype(np.float32), reference_labels
+        calculators.check((*map(kind, sides), includes), *values, number, fully=number % 2)
 
 
 @pytest.mark.rule("A-1")
