@@ -9,6 +9,7 @@ from nearwise.cli.labelled import Labelled, built_in, read_labelled, same_type
 from nearwise.cli.labels import LABEL_FORMATS
 from nearwise.cli.mapped import released
 from nearwise.cli.measurements import CLUSTERING, Task, measure
+from nearwise.cli.positive import PositiveInteger
 from nearwise.cli.reading import formats
 from nearwise.cli.search import DISTANCES
 from nearwise.cli.strict_json import strict_json
@@ -36,12 +37,12 @@ RETRIEVAL = (
 @click.option("--reference-labels", metavar="FILE", help="By default in the file of the reference.")
 @click.option("--ref-includes-query", is_flag=True, help="The reference begins with the embeddings; none finds itself.")
 @click.option("--metrics", metavar="NAMES", help="Separated by commas; all but clustering, and at K, by default.")
-@click.option("-k", "k", type=click.IntRange(min=1), metavar="K",
+@click.option("-k", "k", type=PositiveInteger(), metavar="K",
               help=f"How far rank curves go; {DEFAULT_K} by default.")  # fmt: skip
 @click.option("--distance", type=click.Choice(DISTANCES), default="euclidean", show_default=True)
 @click.option("--json", "json_to", metavar="FILE", help="Write every number; - writes to standard output, no table.")
 @click.option("--html", "html_to", metavar="FILE", help="Write a report: one page that needs nothing else.")
-@click.option("--threads", type=click.IntRange(min=1), help="Default: NEARWISE_NUM_THREADS, or all processors.")
+@click.option("--threads", type=PositiveInteger(), help="Default: NEARWISE_NUM_THREADS, or all processors.")
 @click.option("--progress/--no-progress", default=None, help="Progress bars; by default on a terminal.")
 def command(
     embeddings: str | None,

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+import nearwise
 from nearwise.cli import INTERRUPTED
 
 SUBCOMMANDS = {
@@ -33,7 +34,7 @@ class Subcommands(click.Group):
 
 
 @click.command(cls=Subcommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
-@click.version_option(package_name="nearwise", message="%(prog)s %(version)s")
+@click.version_option(nearwise.__version__, message="%(prog)s %(version)s")
 def group() -> None:
     """Exact nearest neighbours, thresholds and evaluation of embeddings."""
 
@@ -58,5 +59,7 @@ def run(arguments: Sequence[str] | None) -> int:
 
 def _complain(message: str, status: int, context: click.Context | None = None) -> int:
     program = context.command_path if context else "nearwise"
+    if sys.stderr is None:
+        return status
     print(f"{program}: {' '.join(message.split())}", file=sys.stderr)
     return status

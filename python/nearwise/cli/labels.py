@@ -1,14 +1,14 @@
 """Labels from files: beside the embeddings, or on their own."""
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
+from nearwise.cli import safetensors
+from nearwise.cli.damage import damage_named
 from nearwise.cli.reading import split_name
 
 Array = npt.NDArray[Any]
@@ -92,23 +92,21 @@ def _checked(labels: Array, path: str) -> Array:
 
 
 def _read_npy(path: Path) -> dict[str, Array]:
-    try:
-        with path.open("rb") as stream:
-            return {"labels": np.lib.format.read_array(stream, allow_pickle=False)}
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path}: not an .npy file of labels: {error}") from None
+    with path.open("rb") as stream, damage_named(path, "an .npy file of labels"):
+        return {"labels": np.lib.format.read_array(stream, allow_pickle=False)}
 
 
 def _read_npz(path: Path) -> dict[str, Array]:
     found = {}
-    try:
-        with np.lib.npyio.NpzFile(path.open("rb"), own_fid=True) as archive:
-            for name in archive.files:
-                # Embeddings are left where they are.
-                if name in NAMES or len(_shape(archive, name)) == 1:
-                    found[name] = archive[name]
-    except (ValueError, EOFError, KeyError, BadZipFile) as error:
-        raise ValueError(f"{path}: not an .npz file of labels: {error}") from None
+    with (
+        path.open("rb") as stream,
+        damage_named(path, "an .npz file of labels"),
+        np.lib.npyio.NpzFile(stream) as archive,
+    ):
+        for name in archive.files:
+            # Embeddings are left where they are.
+            if name in NAMES or len(_shape(archive, name)) == 1:
+                found[name] = archive[name]
     return found
 
 
@@ -122,17 +120,18 @@ def _shape(archive: Any, name: str) -> tuple[int, ...]:
 
 def _read_safetensors(path: Path) -> dict[str, Array]:
     with path.open("rb") as stream:
-        length = int.from_bytes(stream.read(8), "little")
-        try:
-            header = json.loads(stream.read(min(length, path.stat().st_size)))
-            found = {}
-            for name, entry in header.items():
-                if name != "__metadata__" and len(entry["shape"]) == 1 and entry["dtype"] in _SAFETENSORS:
-                    start, stop = entry["data_offsets"]
-                    stream.seek(8 + length + start)
-                    found[name] = np.frombuffer(stream.read(stop - start), _SAFETENSORS[entry["dtype"]])
-        except (ValueError, AttributeError, KeyError, TypeError):
-            raise ValueError(f"{path}: not a safetensors file") from None
+
+        def read(start: int, stop: int) -> bytes:
+            stream.seek(start)
+            return stream.read(max(0, min(stop, size) - start))
+
+        size = path.stat().st_size
+        found = {}
+        for name, tensor in safetensors.tensors(path, size, read).items():
+            if len(tensor.shape) == 1 and tensor.dtype in _SAFETENSORS:
+                dtype = np.dtype(_SAFETENSORS[tensor.dtype])
+                content = read(tensor.offset, tensor.offset + dtype.itemsize * tensor.shape[0])
+                found[name] = np.frombuffer(content, dtype)
     return found
 
 

@@ -20,7 +20,7 @@ def progress_bar(shown: bool | None, description: str) -> Iterator[Callable[[int
     description
         What stands before the bar.
     """
-    visible = sys.stderr.isatty() if shown is None else shown
+    visible = sys.stderr is not None and (sys.stderr.isatty() if shown is None else shown)
     layout = "{desc}: {percentage:3.0f}%|{bar}| {elapsed} (left: {remaining})"
     with tqdm(
         total=1.0,

@@ -4,7 +4,6 @@ Formats that store rows as they are in memory are mapped, not read: `.npy`, `.fv
 others (`.npz`, `.bvecs`, Parquet) become an array in memory.
 """
 
-import json
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -15,11 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nearwise.cli import safetensors
+from nearwise.cli.damage import damage_named
 from nearwise.cli.mapped import MappedFile
 
 Array = npt.NDArray[Any]
 _WIDER = {"float16": ("float32", "float64"), "bfloat16": ("float32", "float64"), "float32": ("float64",)}
 FLOATS = ("float16", "bfloat16", "float32", "float64")
+STANDARD_INPUT = "standard input"
+_LENGTHS_AT_ONCE = 1 << 16
 
 
 class Source(NamedTuple):
@@ -36,7 +39,7 @@ def read_rows(path: str) -> Source:
     ----------
     path
         A file of one of `formats()`, `FILE:NAME` for one array, tensor or column of several, or `-` for an .npy or .npz
-        on standard input.
+        on standard input (`-:NAME` for one array of several).
 
     Returns
     -------
@@ -51,12 +54,18 @@ def read_rows(path: str) -> Source:
     OSError
         The file cannot be read.
     """
-    if path == "-":
-        return _checked(_read_stream(sys.stdin.buffer.read()), "standard input")
+    if path == "-" or path.startswith("-:"):
+        if sys.stdin is None:
+            raise ValueError(f"{STANDARD_INPUT}: it is closed")
+        return _checked(_read_stream(sys.stdin.buffer.read(), path[2:] or None), STANDARD_INPUT)
     file, name = split_name(path)
+    if not path or file.is_dir():
+        raise ValueError(f"{path!r} is no file but {'a folder' if path else 'empty'}: name a file of embeddings")
     reader = _READERS.get(file.suffix.lower())
     if reader is None:
         raise ValueError(f"{file}: unknown format {file.suffix!r}, expected one of {' '.join(formats())}")
+    if name is not None and reader in (_read_npy, _read_fvecs, _read_bvecs, _read_fbin):
+        raise ValueError(f"{file}: no {name!r}: a file of this format holds one matrix, without a name")
     return _checked(reader(file, name), path)
 
 
@@ -111,41 +120,48 @@ def _pick(path: object, matrices: Mapping[str, str], name: str | None) -> str:
 
 def _read_npy(path: Path, _name: str | None) -> Source:
     with path.open("rb") as stream:
-        try:
+        with damage_named(path, "an .npy file"):
             version = np.lib.format.read_magic(stream)
             header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, fortran, dtype = header(stream)
-        except ValueError as error:
-            raise ValueError(f"{path}: not an .npy file: {error}") from None
         offset = stream.tell()
     if dtype.hasobject:
         raise ValueError(f"{path}: expected numbers, got Python objects")
+    if any(length < 0 for length in shape):
+        raise ValueError(f"{path}: damaged: its header says shape {shape}")
     file = MappedFile(path)
     _check_size(path, offset + dtype.itemsize * int(np.prod(shape, dtype=object)), file.size)
     return Source(file.array(dtype, shape, offset, fortran=fortran), file)
 
 
 def _read_npz(path: Path | BytesIO, name: str | None) -> Source:
-    label = path if isinstance(path, Path) else "standard input"
-    try:
+    label = path if isinstance(path, Path) else STANDARD_INPUT
+    with damage_named(label, "an .npz file"):
         archive = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{label}: not an .npz file: {error}") from None
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        raise ValueError(f"{label}: not an .npz file: it holds a single array, as an .npy file does")
     with archive:
         if name in archive.files:
-            return Source(archive[name])
-        arrays = {key: archive[key] for key in archive.files}
+            with damage_named(f"{label}:{name}", "an array"):
+                return Source(archive[name])
+        arrays = {}
+        for key in archive.files:
+            with damage_named(f"{label}:{key}", "an array"):
+                arrays[key] = archive[key]
     matrices = {key: array for key, array in arrays.items() if array.ndim == 2 and array.dtype.kind in "fV"}
     described = {key: f"{array.dtype.name}{list(array.shape)}" for key, array in matrices.items()}
     return Source(matrices[_pick(label, described, name)])
 
 
-def _read_stream(content: bytes) -> Source:
+def _read_stream(content: bytes, name: str | None) -> Source:
     if content.startswith(b"\x93NUMPY"):
-        return Source(np.load(BytesIO(content), allow_pickle=False))
+        if name is not None:
+            raise ValueError(f"{STANDARD_INPUT}: no {name!r}: an .npy file holds one matrix, without a name")
+        with damage_named(STANDARD_INPUT, "an .npy file"):
+            return Source(np.load(BytesIO(content), allow_pickle=False))
     if content.startswith(b"PK"):
-        return _read_npz(BytesIO(content), None)
-    raise ValueError("standard input: expected an .npy or .npz file")
+        return _read_npz(BytesIO(content), name)
+    raise ValueError(f"{STANDARD_INPUT}: expected an .npy or .npz file, got {len(content)} bytes of something else")
 
 
 def _read_vecs(path: Path, dtype: str) -> Source:
@@ -157,10 +173,15 @@ def _read_vecs(path: Path, dtype: str) -> Source:
     if features <= 0 or file.size % record:
         raise ValueError(f"{path}: damaged: {file.size} bytes are no whole rows of {features} values")
     count = file.size // record
-    lengths = file.array("<i4", (count,), 0, strides=(record,)) if record % 4 == 0 else None
-    sample = slice(None, None, max(1, count // 1000))
-    if lengths is not None and (lengths[sample] != features).any():
-        raise ValueError(f"{path}: damaged: rows of different lengths")
+    lengths = file.array("u1", (count, 4), 0, strides=(record, 1))
+    expected = np.frombuffer(file[0:4], "u1")
+    for start in range(0, count, _LENGTHS_AT_ONCE):
+        wrong = (lengths[start : start + _LENGTHS_AT_ONCE] != expected).any(axis=1)
+        if wrong.any():
+            row = start + int(wrong.argmax())
+            found = int.from_bytes(lengths[row].tobytes(), "little", signed=True)
+            raise ValueError(f"{path}: damaged: row {row} says it has {found} values, row 0 has {features}")
+        file.release()
     return Source(file.array(dtype, (count, features), 4, strides=(record, item)), file)
 
 
@@ -181,27 +202,16 @@ def _read_fbin(path: Path, _name: str | None) -> Source:
 
 def _read_safetensors(path: Path, name: str | None) -> Source:
     file = MappedFile(path)
-    length = int.from_bytes(file[0:8], "little")
-    try:
-        header = json.loads(file[8 : 8 + length]) if length <= file.size - 8 else None
-    except ValueError:
-        header = None
-    if not isinstance(header, dict):
-        raise ValueError(f"{path}: not a safetensors file: no header of {length} bytes")
+    tensors = safetensors.tensors(path, file.size, lambda start, stop: file[start:stop])
     dtypes = {"F16": "<f2", "BF16": "bfloat16", "F32": "<f4", "F64": "<f8"}
-    tensors = {key: entry for key, entry in header.items() if key != "__metadata__"}
     matrices = {
-        key: f"{entry['dtype']}{entry['shape']}"
-        for key, entry in tensors.items()
-        if entry["dtype"] in dtypes and len(entry["shape"]) == 2
+        key: f"{each.dtype}{list(each.shape)}"
+        for key, each in tensors.items()
+        if each.dtype in dtypes and len(each.shape) == 2
     }
-    entry = tensors[_pick(path, matrices, name)]
-    start, stop = entry["data_offsets"]
-    _check_size(path, 8 + length + stop, file.size, exact=False)
-    dtype = _bfloat16() if entry["dtype"] == "BF16" else np.dtype(dtypes[entry["dtype"]])
-    if stop - start != dtype.itemsize * entry["shape"][0] * entry["shape"][1]:
-        raise ValueError(f"{path}: damaged: {stop - start} bytes for {entry['dtype']}{entry['shape']}")
-    return Source(file.array(dtype, tuple(entry["shape"]), 8 + length + start), file)
+    tensor = tensors[_pick(path, matrices, name)]
+    dtype = _bfloat16() if tensor.dtype == "BF16" else np.dtype(dtypes[tensor.dtype])
+    return Source(file.array(dtype, tensor.shape, tensor.offset), file)
 
 
 def _bfloat16() -> np.dtype[Any]:
@@ -219,8 +229,8 @@ def _read_parquet(path: Path, name: str | None) -> Source:
     return Source(read_matrix(path, name, _pick))
 
 
-def _check_size(path: Path, expected: int, size: int, *, exact: bool = True) -> None:
-    if size < expected or (exact and size != expected):
+def _check_size(path: Path, expected: int, size: int) -> None:
+    if size != expected:
         raise ValueError(f"{path}: damaged: its header asks for {expected} bytes, the file has {size}")
 
 

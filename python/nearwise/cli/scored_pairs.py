@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nearwise.cli.damage import damage_named
+
 Array = npt.NDArray[Any]
 _WORDS = {"1": True, "true": True, "0": False, "false": False}
 
@@ -49,10 +51,8 @@ def read_scored_pairs(scores: str, labels: str | None) -> ScoredPairs:
 def _read_npy(path: Path) -> Array:
     if path.suffix.lower() != ".npy":
         raise ValueError(f"{path}: unknown format {path.suffix!r}, expected an .npy file for scores and one for labels")
-    try:
-        array: Array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path}: not an .npy file: {error}") from None
+    with path.open("rb") as stream, damage_named(path, "an .npy file"):
+        array: Array = np.lib.format.read_array(stream, allow_pickle=False)
     return array
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+VECS = (".ivecs", ".fvecs")
 
 
 def check_target(path: str, formats: tuple[str, ...]) -> None:
@@ -22,12 +23,17 @@ def check_target(path: str, formats: tuple[str, ...]) -> None:
         No known format.
     FileNotFoundError
         The folder does not exist.
+    IsADirectoryError
+        A folder stands there.
     """
     target = Path(path)
     if target.suffix.lower() not in formats:
         raise ValueError(f"{path}: unknown format {target.suffix!r}, expected one of {' '.join(formats)}")
     if not target.resolve().parent.is_dir():
         raise FileNotFoundError(f"{path}: no folder {target.resolve().parent}")
+    for each in _pair(target) if target.suffix.lower() in VECS else (target,):
+        if each.is_dir():
+            raise IsADirectoryError(f"{each}: a folder stands there")
 
 
 def write_neighbors(path: str, distances: Array, indices: Array) -> list[Path]:
@@ -75,11 +81,15 @@ def _write_parquet(target: Path, distances: Array, indices: Array) -> list[Path]
 def _write_vecs(target: Path, distances: Array, indices: Array) -> list[Path]:
     if indices.size and indices.max() > np.iinfo(np.int32).max:
         raise ValueError(f"{target}: .ivecs holds 32-bit indices, got {indices.max()}")
-    of_indices, of_distances = target.with_suffix(".ivecs"), target.with_suffix(".fvecs")
+    of_indices, of_distances = _pair(target)
     with replaced(of_indices) as first, replaced(of_distances) as second:
         _vecs(indices.astype("<i4")).tofile(first)
         _vecs(distances.astype("<f4")).tofile(second)
     return [of_indices, of_distances]
+
+
+def _pair(target: Path) -> tuple[Path, Path]:
+    return target.with_suffix(".ivecs"), target.with_suffix(".fvecs")
 
 
 def _vecs(rows: Array) -> Array:
@@ -94,6 +104,8 @@ def _vecs(rows: Array) -> Array:
 def replaced(target: Path) -> Iterator[Path]:
     """Give a path beside the target to write; put it in the target's place when the body succeeds.
 
+    Errors name the target and not that path.
+
     Examples
     --------
     >>> import tempfile
@@ -103,13 +115,17 @@ def replaced(target: Path) -> Iterator[Path]:
     >>> target.read_text()
     '1 2 3'
     """
-    target = target.resolve()
+    given, target = target, target.resolve()
     path = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         yield path
         with path.open("rb") as stream:
             os.fsync(stream.fileno())
         path.replace(target)
+    except OSError as error:
+        what = (error.strerror or str(error)).replace(str(path), str(target))
+        named = OSError(error.errno, what, str(given)) if error.errno else OSError(f"{given}: {what}")
+        raise named from error
     finally:
         path.unlink(missing_ok=True)
 
