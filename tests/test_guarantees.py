@@ -67,3 +67,22 @@ def test_every_marked_rule_is_listed(listed, marked):
 def test_rules_are_listed_once(listed):
     assert [rule for rule, times in Counter(listed).items() if times > 1] == []
     assert len(listed) > 50, "the tables were not found"
+
+
+# Rules about an area as a whole, and where its tests are. X is for choices between sources that contradict each other.
+AREAS = {
+    r"tests/test_(select_)?threshold": ("I-1", "I-2", "I-3", "I-4", "I-5"),
+    r"tests/metrics/": ("E-0", "X21"),
+    r"tests/(testers|logging_presets)/": ("T-0", "X2", "X4", "X5", "X10", "X15", "X19"),
+    r"tests/logging_presets/": ("H-0",),
+    r"tests/test_(accuracy|knn_contract|faiss)": ("X1", "X3", "X12", "X14", "X16", "X17", "X18", "X20"),
+    r"tests/test_match_finder": ("X8", "X9"),
+}
+
+
+@pytest.mark.rule("G-13")
+@pytest.mark.parametrize("area", AREAS)
+def test_rules_of_a_whole_area_are_listed_and_tested_there(area, listed, marked):
+    for rule in AREAS[area]:
+        assert listed.count(rule) == 1, rule
+        assert [test for test in marked[rule] if re.match(area, test)], rule
