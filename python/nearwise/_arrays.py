@@ -263,7 +263,9 @@ def _from_numpy(array: NDArray[Any], kind: str, namespace: Any = None) -> Rows:
 def _from_tensor(tensor: Any, kind: str, argument: str, namespace: Any = None) -> Rows:
     import torch
 
-    if tensor.layout != torch.strided or tensor.is_quantized:
+    if tensor.is_quantized:
+        raise TypeError(f"{argument} must not be quantized, got {tensor.dtype}: dequantize it first")
+    if tensor.layout != torch.strided:
         raise TypeError(f"{argument} must be a dense tensor, got layout {tensor.layout}")
     if tensor.device.type == "meta":
         raise TypeError(f"{argument} must hold data, got a tensor on the meta device")
@@ -271,7 +273,9 @@ def _from_tensor(tensor: Any, kind: str, argument: str, namespace: Any = None) -
 
 
 def _from_dlpack(given: Any, argument: str) -> Rows:
-    kind = type(given).__module__.partition(".")[0]
+    module = type(given).__module__.partition(".")[0]
+    # A script's own class has no library's name.
+    kind = type(given).__qualname__ if module == "__main__" else module
     namespace = given.__array_namespace__() if hasattr(given, "__array_namespace__") else None
     if given.__dlpack_device__()[0] != _CPU_DLPACK:
         import torch

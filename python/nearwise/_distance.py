@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from nearwise import _arrays, backends
 from nearwise.errors import ContractError
 
@@ -134,7 +136,9 @@ class ForeignDistance(Distance):
     @property
     def is_inverted(self) -> bool:  # type: ignore[override]
         """What the user's object says."""
-        return bool(self.distance.is_inverted)
+        inverted = self.distance.is_inverted
+        check_flag("is_inverted of a distance", inverted)
+        return bool(inverted)
 
     def __call__(self, query: Any, ref: Any = None) -> Any:
         """Return the user's matrix."""
@@ -165,8 +169,15 @@ def _wants_graph(*inputs: Any) -> bool:
 
 def check_not_inverted(name: str, is_inverted: bool) -> None:
     """Refuse ``is_inverted=True`` for the class of that name."""
+    check_flag("is_inverted", is_inverted)
     if is_inverted:
         raise ContractError(f"is_inverted must be False for {name}, a distance, got {is_inverted}")
+
+
+def check_flag(argument: str, value: object) -> None:
+    """Refuse what is neither true nor false."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{argument} must be a bool, got {value!r}")
 
 
 def check_numbers(p: object, power: object) -> None:

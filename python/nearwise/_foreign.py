@@ -47,8 +47,11 @@ def _block(
 ) -> tuple[Any, Any]:
     with _no_grad(block):
         answer = distance(block.give_back(block.given), reference.give_back(reference.given))
-    matrix = _arrays.rows(answer, "the distance's matrix", any_dtype=True)
     expected = (len(block), len(reference))
+    shape = tuple(getattr(answer, "shape", expected))
+    if len(shape) != len(expected):
+        raise ValueError(f"distance must return a matrix (queries, references) of shape {expected}, got {shape}")
+    matrix = _arrays.rows(answer, "the distance's matrix", any_dtype=True)
     if tuple(matrix.given.shape) != expected:
         raise ValueError(f"distance must return a matrix of shape {expected}, got {tuple(matrix.given.shape)}")
     if matrix.kind != block.kind:

@@ -21,7 +21,7 @@ import sys
 from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Any, ClassVar
 
-from nearwise._distance import BuiltInDistance, Distance, ForeignDistance, check_not_inverted, check_numbers
+from nearwise._distance import BuiltInDistance, Distance, ForeignDistance, check_flag, check_not_inverted, check_numbers
 from nearwise._formula import Formula
 
 __all__ = [
@@ -38,6 +38,11 @@ __all__ = [
 @dataclass(frozen=True)
 class LpDistance(BuiltInDistance):
     """The p-norm of the difference of two rows, to a power.
+
+    Sums are those of the formula, without scaling: with ``p`` other than 1, 2 and infinity, ``abs(difference) ** p``
+    overflows to infinity or underflows to 0 in float64 where the norm itself would not. With ``p=100``, differences
+    above about 1.2e3 give infinity, and those below about 8e-4 lose digits or give 0. With ``p=2`` the squares of
+    differences above about 1e154 give infinity here, and a search refuses rows of float64 with a norm of 1e153 or more.
 
     Parameters
     ----------
@@ -66,6 +71,7 @@ class LpDistance(BuiltInDistance):
 
     def __post_init__(self, is_inverted: bool) -> None:
         check_not_inverted("LpDistance", is_inverted)
+        check_flag("normalize_embeddings", self.normalize_embeddings)
         check_numbers(self.p, self.power)
 
     def _formula(self) -> Formula:
@@ -106,6 +112,7 @@ class SNRDistance(BuiltInDistance):
 
     def __post_init__(self, is_inverted: bool) -> None:
         check_not_inverted("SNRDistance", is_inverted)
+        check_flag("normalize_embeddings", self.normalize_embeddings)
         check_numbers(self.p, self.power)
 
     def _formula(self) -> Formula:
@@ -140,6 +147,7 @@ class DotProductSimilarity(BuiltInDistance):
     is_inverted: ClassVar[bool] = True  # type: ignore[misc]
 
     def __post_init__(self) -> None:
+        check_flag("normalize_embeddings", self.normalize_embeddings)
         check_numbers(self.p, self.power)
 
     def _formula(self) -> Formula:
@@ -223,6 +231,7 @@ def resolve(distance: Any) -> Distance:
     if isinstance(distance, type) or not callable(distance) or not hasattr(distance, "is_inverted"):
         expected = "a name, or a callable (query, reference) with an is_inverted attribute"
         raise TypeError(f"distance must be {expected}, got {distance!r}")
+    check_flag("is_inverted of a distance", distance.is_inverted)
     return ForeignDistance(distance)
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, overload
 
 from nearwise import _arrays, _progress, backends, distances
+from nearwise._distance import check_flag
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +19,8 @@ _logger = logging.getLogger(__name__)
 THREADS_VARIABLE = "NEARWISE_NUM_THREADS"
 METHOD_VARIABLE = "NEARWISE_METHOD"
 METHODS = ("auto", "f32", "i8", "direct")
+MOST_THREADS = 4096
+LARGEST_BATCH = 2**31 - 1
 
 
 class Neighbors(NamedTuple):
@@ -146,7 +149,8 @@ def knn(
     batch_size : int, optional
         Query rows per block. A user's own distance is called once for each block, or once in all without it.
     threads : int, optional
-        Worker threads; by default what the environment variable ``NEARWISE_NUM_THREADS`` says, or all processors.
+        Worker threads, 4096 at most; by default what the environment variable ``NEARWISE_NUM_THREADS`` says, or all
+        processors. Those of ``backend="torch"``, and of a user's own distance, are not ours to set.
     nan_policy : {"raise", "last"}, default "raise"
         Refuse NaN in the input, or rank values that are NaN after every number.
     backend : {"auto", "rust", "torch"}, default "auto"
@@ -155,7 +159,8 @@ def knn(
         How the core finds the neighbours: filtered by float32 or by 8-bit estimates, or every value computed; by
         default what the environment variable ``NEARWISE_METHOD`` says, or the fastest for the shape and, tried on a
         few rows, the data. The result is the same. 8-bit estimates exist for L2, dot product, cosine and SNR, also
-        normalised; where they do not, float32 takes their place, and where no filter exists, ``"direct"`` does.
+        normalised; where they do not, float32 takes their place, and where no filter exists, ``"direct"`` does. Nothing
+        to ``backend="torch"`` and to a user's own distance.
     stats : bool, default False
         Also return how the search went.
     progress : bool or callable, default False
@@ -257,7 +262,10 @@ def search_sides(
 
 
 def positive(argument: str, value: object) -> int:
-    """Return `value` as an int, or say that `argument` must be a positive integer."""
+    """Return `value` as an int, or say that `argument` must be a positive integer.
+
+    A batch beyond any number of rows is lowered to one that the core can be told; so many threads are refused.
+    """
     # bool counts as an integer to Python, and truth values as positions to NumPy and torch.
     is_truth = isinstance(value, bool) or getattr(value, "dtype", "").__str__() in ("bool", "torch.bool")
     try:
@@ -268,7 +276,25 @@ def positive(argument: str, value: object) -> int:
         raise TypeError(f"{argument} must be a positive integer, got {value!r}")
     if number < 1:
         raise ValueError(f"{argument} must be a positive integer, got {number}")
+    if argument == "batch_size":
+        return min(number, LARGEST_BATCH)
+    if argument in ("threads", THREADS_VARIABLE) and number > MOST_THREADS:
+        raise ValueError(f"{argument} must be at most {MOST_THREADS}, got {number}")
     return number
+
+
+def checked_flag(argument: str, value: object) -> bool:
+    """Return `value` as a bool, or say that `argument` must be one.
+
+    Examples
+    --------
+    >>> checked_flag("stats", 1)
+    Traceback (most recent call last):
+        ...
+    TypeError: stats must be a bool, got 1
+    """
+    check_flag(argument, value)
+    return bool(value)
 
 
 def checked_k(k: object, queries: int, references: int, ref_includes_query: bool) -> int:
@@ -293,6 +319,8 @@ def checked_method(method: str | None) -> str:
     name, argument = method, "method"
     if name is None:
         name, argument = os.environ.get(METHOD_VARIABLE, "").strip() or "auto", METHOD_VARIABLE
+    if not isinstance(name, str):
+        raise TypeError(f"{argument} must be a name, got {name!r}")
     if name not in METHODS:
         raise ValueError(f"{argument} must be auto, f32, i8 or direct, got {name!r}")
     return name
@@ -307,4 +335,4 @@ def checked_threads(threads: object) -> int:
         return 0
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise ValueError(f"{THREADS_VARIABLE} must be a positive integer, got {text!r}")
-    return int(text)
+    return positive(THREADS_VARIABLE, int(text))

@@ -86,9 +86,13 @@ def get(name: str, device: str = "cpu") -> Backend:
 
     Raises
     ------
+    TypeError
+        No name.
     ValueError
         No backend has that name.
     """
+    if not isinstance(name, str):
+        raise TypeError(f"backend must be a name, got {name!r}")
     if name == "auto":
         name = "rust" if device == "cpu" else "torch"
     if name not in _MODULES:
