@@ -70,6 +70,7 @@ def test_a_query_among_its_references_comes_first_of_them():
 
 @pytest.mark.rule("T-4")
 def test_one_query_split_can_be_scored_against_several_reference_sets():
+    """https://github.com/KevinMusgrave/pytorch-metric-learning/issues/320: one query split had one set only."""
     found = run(splits=[("train", ["train"]), ("train", ["val"]), ("train", ["val", "train"])])
     assert list(found) == ["train", "train_vs_val", "train_vs_train_and_val"]
     alone = run(splits=[("train", ["val"])])["train"]
