@@ -75,6 +75,7 @@ def test_classes_come_by_ascending_label():
 
 @pytest.mark.rule("A-4")
 def test_a_small_k_keeps_the_divisor_of_average_precision():
+    """https://github.com/KevinMusgrave/pytorch-metric-learning/issues/240: MAP at R or at k."""
     check(accuracy(LINE, TWO_CLASSES, k=1), 5 / 6, 5 / 6, 7 / 18, 7 / 18, 5 / 6)
     found = accuracy(LINE, TWO_CLASSES, k=2)
     assert found["mean_average_precision"] == found["mean_average_precision_at_r"] == pytest.approx(11 / 18)
@@ -84,6 +85,7 @@ def test_a_small_k_keeps_the_divisor_of_average_precision():
 @pytest.mark.rule("A-5")
 @pytest.mark.parametrize(("k", "warns"), [(1, True), (2, True), (3, False), (np.int64(4), False)])
 def test_a_k_below_r_is_warned_about(k, warns, caplog):
+    """https://github.com/KevinMusgrave/pytorch-metric-learning/issues/362: too small without a word."""
     accuracy(LINE, TWO_CLASSES, k=k)
     assert any(record.levelno == logging.WARNING for record in caplog.records) == warns
 
@@ -95,6 +97,7 @@ def test_a_small_k_is_fine_for_metrics_that_do_not_look_at_r(caplog):
 
 @pytest.mark.rule("A-6", "X16")
 def test_max_bin_count_is_the_largest_r_of_the_query():
+    """https://github.com/KevinMusgrave/pytorch-metric-learning/issues/114: k could not be chosen."""
     seen = []
 
     def knn(query, k, reference, ref_includes_query):
@@ -132,6 +135,7 @@ def test_a_class_of_one_is_alone_among_its_own_references():
 @pytest.mark.rule("A-10", "A-17")
 @pytest.mark.parametrize("k", [None, 1, 3, "max_bin_count"])
 def test_nobody_to_score_is_nan_and_one_warning(k, caplog):
+    """https://github.com/KevinMusgrave/pytorch-metric-learning/issues/129 and 397: now NaN, now 0."""
     query, _, reference, labels = APART
     nothing = np.zeros((0, 1)), np.zeros(0, dtype=np.int64)
     for given in [(query, [7, 8], reference, labels), (query[:1], [3]), nothing, (query, [0, 1], *nothing)]:
@@ -153,6 +157,7 @@ def test_every_metric_works_alone(name):
 
 
 def test_recall_at_k_is_any_match_and_precision_at_k_their_share():
+    """https://github.com/KevinMusgrave/pytorch-metric-learning/issues/283: one taken for the other."""
     query, reference = np.array([[0.0]]), np.array([[1.0], [2.0]])
     found = accuracy(query, [1], reference, [0, 1], include=("precision_at_2", "recall_at_2", "recall_at_1"))
     assert found == {"precision_at_2": 0.5, "recall_at_1": 0.0, "recall_at_2": 1.0}
@@ -263,6 +268,7 @@ def same_but_other(x, y):
 
 @pytest.mark.rule("A-19", "A-21")
 def test_labels_of_two_dimensions():
+    """https://github.com/KevinMusgrave/pytorch-metric-learning/issues/669: several labels for one sample."""
     found = AccuracyCalculator(label_comparison_fn=same_but_other).get_accuracy(**PAIRS)
     assert found["precision_at_1"] == 0.5
     assert found["r_precision"] == pytest.approx(2 / 3)

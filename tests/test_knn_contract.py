@@ -152,6 +152,7 @@ def test_indices_beyond_the_reference_of_the_call_are_refused():
 @pytest.mark.rule("K-5")
 @pytest.mark.parametrize("make", [lambda: None, FaissKNN, lambda: Spy()])
 def test_the_own_row_is_removed_by_index(make):
+    """https://github.com/KevinMusgrave/pytorch-metric-learning/issues/464: the first neighbour was left out instead."""
     rows, labels = torch.tensor([[10.0], [10.0], [20.0], [20.0]]), torch.tensor([1, 0, 1, 0])
     calculator = AccuracyCalculator(include=("precision_at_1",), knn_func=make())
     assert calculator.get_accuracy(rows, labels) == {"precision_at_1": 0.0}

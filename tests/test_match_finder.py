@@ -45,6 +45,7 @@ def test_is_match_normalises_where_the_distance_does():
 @pytest.mark.rule("M-2")
 @pytest.mark.parametrize("method", METHODS)
 def test_the_methods_threshold_wins_even_if_it_is_zero(method):
+    """https://github.com/KevinMusgrave/pytorch-metric-learning/releases/tag/v0.9.97: it was overridden."""
     x, y = np.array([[0.0, 0.0]]), np.array([[0.1, 0.0]])
     distance = LpDistance(normalize_embeddings=False)
     found = getattr(MatchFinder(distance, 0.5), method)
@@ -224,6 +225,7 @@ def test_whole_numbers_are_compared_as_they_are():
 
 @pytest.mark.rule("G-7")
 def test_a_distance_of_ones_own_is_called_by_blocks_and_needs_pairwise_for_pairs(monkeypatch):
+    """https://github.com/KevinMusgrave/pytorch-metric-learning/issues/554: pairs or matrix."""
     calls = []
 
     class Mine:

@@ -87,6 +87,7 @@ COSINES = np.array([0.9950372, 0.9950372, 0.70710677, -0.44721359], dtype=np.flo
 
 @pytest.mark.rule("ST-13")
 def test_a_threshold_of_cosines_reproduces_the_labels():
+    """https://github.com/KevinMusgrave/pytorch-metric-learning/issues/733: a threshold from validation data."""
     query = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
     reference = torch.tensor([[1.0, 0.1], [0.3, 1.0], [0.2, 1.0], [0.0, -1.0]])
     labels = torch.tensor([True, True, False, False])

@@ -48,6 +48,7 @@ def test_labels_stay_unless_they_are_to_be_replaced():
 @pytest.mark.rule("T-12", "X15")
 @pytest.mark.parametrize("flag", [True, False])
 def test_string_labels_of_single_samples_work_with_the_default_collation(flag):
+    """https://github.com/KevinMusgrave/pytorch-metric-learning/issues/16: no ndim."""
     labels = ["dog", "dog", "dog", "cat", "cat", "cat"]
     options = {"set_min_label_to_zero": True, "dataset_labels": ["monkey", *labels]} if flag else {}
     assert labels_seen(labels, **options).tolist() == [[1], [1], [1], [0], [0], [0]]
@@ -72,6 +73,7 @@ def test_string_labels_of_several_splits_are_numbered_together():
 
 @pytest.mark.rule("T-12", "T-14")
 def test_hierarchies_of_strings_become_integers_level_by_level():
+    """https://github.com/KevinMusgrave/pytorch-metric-learning/issues/422: they stayed strings."""
     labels = [["A", "A.2"], ["A", "A.1"], ["B", "B.1"]]
     known = [["A", "A.1"], ["A", "A.2"], ["B", "B.1"]]
     mapped = labels_seen(labels, set_min_label_to_zero=True, dataset_labels=known)
