@@ -93,11 +93,18 @@ pub(super) struct Plan {
 /// Multiply-adds below which a second thread does not pay.
 const SERIAL: u64 = 8_000_000;
 
-/// Queries from which packing the references pays.
-const FEWEST_TO_PACK: usize = 8;
+/// Queries from which packing the references pays: so many, and one more for every so many features. Packing a feature
+/// takes as long as using it for a few exact values, and a pair takes its time whatever the features.
+const FEWEST_TO_PACK: (usize, usize) = (9, 40);
 
 /// Bytes of a packed chunk.
 const CHUNK_BYTES: usize = 32 << 20;
+
+/// Bytes of one that few queries pass over: it stays in the caches while it is written and read, once.
+const SMALL_CHUNK_BYTES: usize = 3 << 20;
+
+/// Queries that are few.
+const FEW: usize = 128;
 
 /// Bytes of packed queries that share the second-level cache with a panel.
 const BLOCK_BYTES: usize = 512 << 10;
@@ -170,7 +177,8 @@ impl Plan {
         let chunk = if chunk > 0 {
             chunk
         } else {
-            (CHUNK_BYTES / packed_row).max(256)
+            let few = work.queries <= FEW;
+            (if few { SMALL_CHUNK_BYTES } else { CHUNK_BYTES } / packed_row).max(256)
         };
         Self {
             method,
@@ -207,7 +215,8 @@ impl Plan {
 }
 
 fn pays_to_filter(work: &Work) -> bool {
-    work.queries >= FEWEST_TO_PACK && work.references >= 64 && work.k < work.references / 4
+    let fewest = FEWEST_TO_PACK.0 + work.features / FEWEST_TO_PACK.1;
+    work.queries >= fewest.min(24) && work.references >= 64 && work.k < work.references / 4
 }
 
 fn block(work: &Work, method: Method, threads: usize) -> usize {
