@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import numpy as np
 import pytest
@@ -111,6 +112,52 @@ def test_control_c_stops_a_long_search_in_the_middle(distance, batch_size):
     word, share = rest[-2].split()
     assert word == "stopped"
     assert float(share) < 0.9
+
+
+INTERRUPTED_DISTANCES = """
+    import numpy, nearwise
+    rows = numpy.random.default_rng(0).standard_normal(({rows}, 256))
+    print("running", flush=True)
+    try:
+        nearwise.distances.LpDistance(p=2.5, normalize_embeddings=False).{call}
+    except KeyboardInterrupt:
+        print("stopped", flush=True)
+    else:
+        print("finished", flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to send there")
+@pytest.mark.parametrize("threads", ["1", "2"])
+@pytest.mark.parametrize(("rows", "call"), [(5000, "__call__(rows)"), (400_000, "pairwise(rows, rows[::-1])")])
+def test_control_c_stops_a_matrix_of_distances(rows, call, threads):
+    program = textwrap.dedent(INTERRUPTED_DISTANCES.format(rows=rows, call=call))
+    environment = {**os.environ, "NEARWISE_NUM_THREADS": threads}
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert child.stdout.readline() == "running\n"
+        time.sleep(0.3)
+        child.send_signal(signal.SIGINT)
+        rest = child.stdout.read()
+    finally:
+        child.kill()
+        child.wait()
+    assert rest == "stopped\n"
+
+
+@pytest.mark.rule("G-6")
+@pytest.mark.parametrize("value", ["0", "two"])
+def test_distances_read_the_number_of_threads_from_the_environment(monkeypatch, value):
+    distance = nearwise.distances.LpDistance()
+    query, reference = rows(50), rows(900, seed=1)
+    want = distance(query, reference)
+    monkeypatch.setenv("NEARWISE_NUM_THREADS", "3")
+    oracle.assert_same(distance(query, reference), want)
+    monkeypatch.setenv("NEARWISE_NUM_THREADS", value)
+    with pytest.raises(ValueError, match="NEARWISE_NUM_THREADS must be a positive integer"):
+        distance(query, reference)
+    with pytest.raises(ValueError, match="NEARWISE_NUM_THREADS must be a positive integer"):
+        distance.pairwise(query, query)
 
 
 def test_progress_is_reported_to_a_callable():

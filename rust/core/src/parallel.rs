@@ -16,6 +16,9 @@ use crate::knn::Poll;
 /// How often the calling thread asks.
 const INTERVAL: Duration = Duration::from_millis(50);
 
+/// Units of work (pairs, mostly) that are done before anyone would be asked.
+const BRIEF: u64 = 1 << 14;
+
 /// How far a call has come, and whether it is to stop.
 pub(crate) struct Watch<'a> {
     poll: Option<Poll<'a>>,
@@ -45,6 +48,12 @@ impl Progress {
     /// Adds to the work that is done.
     pub(crate) fn add(&self, work: u64) {
         self.done.fetch_add(work, Ordering::Relaxed);
+    }
+
+    /// Whether to stop, looked at every 256 turns of a loop that counts in powers of two.
+    #[inline]
+    pub(crate) fn stopped_at(&self, turn: usize) -> bool {
+        turn.is_multiple_of(256) && self.stopped()
     }
 
     /// Whether to stop.
@@ -121,7 +130,9 @@ pub(crate) fn for_each<T: Send, W>(
 ) -> Result<()> {
     let threads = threads.min(items.len());
     let progress = watch.progress;
-    if threads <= 1 {
+    // Whoever is to be asked in time must not wait for a long item on the calling thread.
+    let brief = watch.poll.is_none() || progress.total < BRIEF;
+    if threads == 0 || threads == 1 && brief {
         let mut state = worker();
         for item in items {
             watch.ask_in_time();

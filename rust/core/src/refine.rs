@@ -299,5 +299,6 @@ fn from_ordinal(at: i64) -> f64 {
     f64::from_bits(bits.cast_unsigned())
 }
 
+pub mod panel;
 #[cfg(test)]
 mod tests;

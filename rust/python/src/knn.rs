@@ -101,30 +101,44 @@ fn search<'py>(
 
 /// Values between every row of the query and every row of the reference.
 #[pyfunction]
+#[pyo3(signature = (query, reference, distance, *, threads = 0))]
 fn matrix<'py>(
     py: Python<'py>,
     query: RowsArg<'py>,
     reference: RowsArg<'py>,
     distance: &PyDistance,
+    threads: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (query, reference, distance) = (query.rows(), reference.rows(), distance.0);
-    let values = py
-        .detach(|| knn::matrix(query, reference, &distance))
-        .map_err(CoreError::from)?;
+    let values = interruptible(py, None, |poll| {
+        knn::matrix(query, reference, &distance, &dense_options(threads, poll))
+    })?;
     matrix_to_numpy(py, values, query.len(), reference.len())
 }
 
 /// Values between row i of x and row i of y.
 #[pyfunction]
+#[pyo3(signature = (x, y, distance, *, threads = 0))]
 fn pairwise<'py>(
     py: Python<'py>,
     x: RowsArg<'py>,
     y: RowsArg<'py>,
     distance: &PyDistance,
+    threads: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (x, y, distance) = (x.rows(), y.rows(), distance.0);
-    let values = py.detach(|| knn::pairwise(x, y, &distance)).map_err(CoreError::from)?;
+    let values = interruptible(py, None, |poll| {
+        knn::pairwise(x, y, &distance, &dense_options(threads, poll))
+    })?;
     Ok(vector_to_numpy(py, values))
+}
+
+fn dense_options(threads: usize, poll: knn::Poll<'_>) -> Options<'_> {
+    Options {
+        threads,
+        poll: Some(poll),
+        ..Options::default()
+    }
 }
 
 /// Runs `work` without the interpreter lock; its poll function takes it back to look for signals and report progress.

@@ -1,5 +1,7 @@
 //! What a worker refines with.
 
+use std::ops::Range;
+
 use super::run::Search;
 use super::score::Scorer;
 use crate::filter::f32::Tiled;
@@ -74,9 +76,14 @@ impl<'a, 's, S: Tiled, F: Format> Bench<'a, 's, S, F> {
         }
     }
 
-    /// Exact values of query `query` of the block.
+    /// The queries `queries` of the block, made ready.
+    pub(super) fn prepared(&mut self, queries: Range<usize>) -> &[ExactQuery] {
+        queries.clone().for_each(|query| self.prepare(query));
+        &self.queries[queries]
+    }
+
     #[inline]
-    pub(super) fn scorer(&mut self, query: usize) -> Scorer<'_, S, F> {
+    fn prepare(&mut self, query: usize) {
         let search = self.search;
         if !self.ready[query] {
             widen_into(search.query, self.first + query, &mut self.widened);
@@ -85,6 +92,13 @@ impl<'a, 's, S: Tiled, F: Format> Bench<'a, 's, S, F> {
                 .prepare_query_into(search.simd, &self.widened, &mut self.queries[query]);
             self.ready[query] = true;
         }
+    }
+
+    /// Exact values of query `query` of the block.
+    #[inline]
+    pub(super) fn scorer(&mut self, query: usize) -> Scorer<'_, S, F> {
+        self.prepare(query);
+        let search = self.search;
         Scorer {
             simd: search.simd,
             exact: &search.exact,

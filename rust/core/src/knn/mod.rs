@@ -154,25 +154,27 @@ fn validate(query: Rows<'_>, reference: Rows<'_>, k: usize, options: &Options<'_
     Ok(())
 }
 
-/// Every value of `distance` between the rows of two sides, row-major (queries × references).
+/// Every value of `distance` between the rows of two sides, row-major (queries × references). Of the options, the
+/// threads, the level and the poll function count.
 ///
 /// # Errors
-/// [`Error::Features`] and [`Error::Dtypes`].
-pub fn matrix(query: Rows<'_>, reference: Rows<'_>, distance: &Distance) -> Result<Values> {
+/// [`Error::Features`], [`Error::Dtypes`] and [`Error::Interrupted`].
+pub fn matrix(query: Rows<'_>, reference: Rows<'_>, distance: &Distance, options: &Options<'_>) -> Result<Values> {
     check_sides(query, reference)?;
-    dense::matrix(query, reference, distance)
+    dense::matrix(query, reference, distance, options)
 }
 
-/// The value of `distance` between row i of `x` and row i of `y`.
+/// The value of `distance` between row i of `x` and row i of `y`. Of the options, the threads, the level and the poll
+/// function count.
 ///
 /// # Errors
-/// [`Error::Features`], [`Error::Dtypes`] and [`Error::Lengths`].
-pub fn pairwise(x: Rows<'_>, y: Rows<'_>, distance: &Distance) -> Result<Values> {
+/// [`Error::Features`], [`Error::Dtypes`], [`Error::Lengths`] and [`Error::Interrupted`].
+pub fn pairwise(x: Rows<'_>, y: Rows<'_>, distance: &Distance, options: &Options<'_>) -> Result<Values> {
     check_sides(x, y)?;
     if x.len() != y.len() {
         return Err(Error::Lengths { x: x.len(), y: y.len() });
     }
-    dense::pairwise(x, y, distance)
+    dense::pairwise(x, y, distance, options)
 }
 
 fn check_sides(query: Rows<'_>, reference: Rows<'_>) -> Result<()> {

@@ -125,8 +125,11 @@ const SETTLE_BYTES: usize = 1 << 30;
 /// Bytes that sorting may take, for all threads.
 const SORT_BYTES: usize = 128 << 20;
 
-/// Bytes per reference and thread that sorting takes.
-const SORT_ROW: usize = 40;
+/// Queries of a block that is sorted: a panel.
+const SORT_BLOCK: usize = crate::refine::panel::QUERIES;
+
+/// Bytes per reference and thread that sorting takes: the keys of a block, and two lists of words.
+const SORT_ROW: usize = 80;
 
 /// Bytes of candidates of a block.
 const CANDIDATE_BYTES: usize = 16 << 20;
@@ -159,6 +162,8 @@ impl Plan {
             && work.references.saturating_mul(SORT_ROW * threads) <= SORT_BYTES;
         let block = if batch > 0 {
             batch.min(work.queries.max(1))
+        } else if sorted {
+            SORT_BLOCK
         } else {
             block(work, method, threads)
         };
@@ -185,7 +190,7 @@ impl Plan {
             sorted,
             threads,
             block,
-            tapered: batch == 0 && threads > 1,
+            tapered: batch == 0 && threads > 1 && !sorted,
             parts,
             chunk: chunk.min(work.references),
             keep_packed: work.queries.saturating_mul(packed_row) <= PACKED_BYTES,

@@ -278,7 +278,7 @@ impl<S: Tiled, F: Format> Visit for Packing<'_, '_, S, F> {
     }
 }
 
-fn threads(asked: usize) -> usize {
+pub(super) fn threads(asked: usize) -> usize {
     if asked > 0 {
         asked
     } else {

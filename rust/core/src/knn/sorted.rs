@@ -6,16 +6,14 @@ use super::run::Search;
 use super::task::{Output, OutputRows};
 use crate::error::Result;
 use crate::filter::f32::Tiled;
-use crate::matrix::Format;
+use crate::matrix::{Format, contiguous};
 use crate::parallel::{Watch, for_each};
-use crate::select::radix::{packed, sort, unpacked};
+use crate::refine::panel::{Panel, QUERIES, ReadyRows, WORTH};
+use crate::select::radix::{NONE, Sorter, at_ordinal, ordinal};
 use crate::select::{Ranked, Score};
 
-/// Queries that pass over a slice of references together.
-const TOGETHER: usize = 4;
-
-/// Bytes of references that stay in the first-level cache while they do.
-const SLICE_BYTES: usize = 16 << 10;
+/// Rows that meet a panel of queries before their values are handed out.
+const ROWS: usize = 16;
 
 /// Computes and sorts every value and writes the first `k`.
 pub(super) fn run<S: Tiled, F: Format>(
@@ -36,78 +34,163 @@ pub(super) fn run<S: Tiled, F: Format>(
         search.plan.threads,
         items,
         watch,
-        || (Bench::new(search), Scratch::default()),
+        || (Bench::new(search), Scratch::<F>::default()),
         |(bench, scratch), ((first, len), mut output)| {
             bench.restart(first, len);
-            for start in (0..len).step_by(TOGETHER) {
-                let queries = start..(start + TOGETHER).min(len);
-                if search.progress.stopped() {
-                    return;
-                }
-                search.progress.add((queries.len() * search.reference.len()) as u64);
-                if short {
-                    by_words(search, bench, scratch, first, queries, &mut output);
+            for start in (0..len).step_by(QUERIES) {
+                let queries = start..(start + QUERIES).min(len);
+                if short && queries.len() >= WORTH {
+                    by_panel(search, bench, scratch, first, queries, &mut output);
+                } else if short {
+                    queries.for_each(|query| by_keys(search, bench, scratch, first, query, &mut output));
                 } else {
                     queries.for_each(|query| by_ranks(search, bench, scratch, first, query, &mut output));
+                }
+                if search.progress.stopped() {
+                    return;
                 }
             }
         },
     )
 }
 
-#[derive(Debug, Default)]
-struct Scratch {
-    words: [Vec<u64>; TOGETHER],
-    sorted: Vec<u64>,
+#[derive(Debug)]
+struct Scratch<F: Format> {
+    panel: Panel,
+    rows: ReadyRows,
+    gathered: Vec<F::Stored>,
+    keys: Vec<Vec<u32>>,
+    sorter: Sorter,
     ranked: Vec<Ranked>,
 }
 
-/// Values of float32, sorted as words.
-fn by_words<S: Tiled, F: Format>(
+impl<F: Format> Default for Scratch<F> {
+    fn default() -> Self {
+        Self {
+            panel: Panel::default(),
+            rows: ReadyRows::default(),
+            gathered: Vec::new(),
+            keys: vec![Vec::new(); QUERIES],
+            sorter: Sorter::default(),
+            ranked: Vec::new(),
+        }
+    }
+}
+
+/// The ordinal of a rank, if it is one.
+#[inline(always)]
+fn key_of(rank: f64) -> u32 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a value that is already rounded to float32"
+    )]
+    let key = ordinal(rank as f32 + 0.0);
+    if rank.is_nan() { NONE } else { key }
+}
+
+/// Values of float32, of several queries at once.
+fn by_panel<S: Tiled, F: Format>(
     search: &Search<'_, S, F>,
     bench: &mut Bench<'_, '_, S, F>,
-    scratch: &mut Scratch,
+    scratch: &mut Scratch<F>,
     first: usize,
     queries: std::ops::Range<usize>,
     output: &mut OutputRows<'_>,
 ) {
-    scratch.words.iter_mut().for_each(Vec::clear);
+    let Scratch {
+        panel, rows, gathered, ..
+    } = scratch;
+    search.exact.panel_into(bench.prepared(queries.clone()), panel);
     let n = search.reference.len();
-    let row_bytes = search.reference.features() * size_of::<F::Stored>();
-    let slice = (SLICE_BYTES / row_bytes.max(1)).clamp(4, 1024);
-    for start in (0..n).step_by(slice) {
-        let end = (start + slice).min(n);
-        for (query, words) in queries.clone().zip(&mut scratch.words) {
-            let own = search.own(first + query);
-            let mut scorer = bench.scorer(query);
-            for row in start as u64..end as u64 {
-                let key = scorer.key(row);
-                let rank = scorer.rank(key);
-                if rank.is_nan() || own == Some(row) {
-                    continue;
+    scratch.keys.iter_mut().for_each(|keys| keys.resize(n, NONE));
+    let mut values = [[0.0; QUERIES]; ROWS];
+    for start in (0..n).step_by(ROWS) {
+        if start % (64 * ROWS) == 0 {
+            if search.progress.stopped() {
+                return;
+            }
+            search.progress.add((queries.len() * (n - start).min(64 * ROWS)) as u64);
+        }
+        let end = (start + ROWS).min(n);
+        rows.clear();
+        for row in start..end {
+            rows.push::<S, F>(search.simd, &search.exact, contiguous(&search.view, row, gathered));
+        }
+        search.exact.values(search.simd, panel, rows, &mut values);
+        let mut tile = [[0; QUERIES]; ROWS];
+        search.simd.vectorize(
+            #[inline(always)]
+            || {
+                for (keys, values) in tile.iter_mut().zip(&values) {
+                    for (key, &value) in keys.iter_mut().zip(values) {
+                        *key = key_of(search.sign * value);
+                    }
                 }
-                #[expect(clippy::cast_possible_truncation, reason = "a float32 value and a row below 2^32")]
-                words.push(packed(rank as f32, row as u32));
+            },
+        );
+        for (query, keys) in scratch.keys[..queries.len()].iter_mut().enumerate() {
+            for (key, row) in keys[start..end].iter_mut().zip(&tile) {
+                *key = row[query];
             }
         }
     }
-    for (query, words) in queries.zip(&mut scratch.words) {
-        if search.k < words.len() / 2 {
-            words.select_nth_unstable(search.k);
-            words.truncate(search.k);
-            words.sort_unstable();
-        } else {
-            sort(words, &mut scratch.sorted);
+    for (place, query) in queries.enumerate() {
+        if let Some(own) = own_place(search, first + query) {
+            scratch.keys[place][own] = NONE;
         }
-        let found = words.len().min(search.k);
-        for (slot, &word) in words[..found].iter().enumerate() {
-            let (rank, row) = unpacked(word);
-            output.set(query, slot, search.sign * f64::from(rank) + 0.0, u64::from(row));
-        }
-        if found < search.k {
-            let rows = words.iter().map(|&word| u64::from(unpacked(word).1));
-            output.fill(query, rows, search.own(first + query));
-        }
+        scratch.sorter.sort(&scratch.keys[place]);
+        write(search, &scratch.sorter, first, query, output);
+    }
+}
+
+/// Values of float32, of one query.
+fn by_keys<S: Tiled, F: Format>(
+    search: &Search<'_, S, F>,
+    bench: &mut Bench<'_, '_, S, F>,
+    scratch: &mut Scratch<F>,
+    first: usize,
+    query: usize,
+    output: &mut OutputRows<'_>,
+) {
+    let mut scorer = bench.scorer(query);
+    let keys = &mut scratch.keys[0];
+    keys.clear();
+    keys.extend((0..search.reference.len() as u64).map(|row| {
+        let key = scorer.key(row);
+        key_of(scorer.rank(key))
+    }));
+    if let Some(own) = own_place(search, first + query) {
+        keys[own] = NONE;
+    }
+    search.progress.add(search.reference.len() as u64);
+    scratch.sorter.sort(keys);
+    write(search, &scratch.sorter, first, query, output);
+}
+
+fn own_place<S: Tiled, F: Format>(search: &Search<'_, S, F>, query: usize) -> Option<usize> {
+    search.own(query).and_then(|row| usize::try_from(row).ok())
+}
+
+fn write<S: Tiled, F: Format>(
+    search: &Search<'_, S, F>,
+    sorter: &Sorter,
+    first: usize,
+    query: usize,
+    output: &mut OutputRows<'_>,
+) {
+    let sorted = sorter.sorted();
+    let found = sorted.len().min(search.k);
+    #[expect(clippy::cast_possible_truncation, reason = "1 or -1")]
+    let sign = search.sign as f32;
+    output.write_singles(
+        query,
+        sorted
+            .take(found)
+            .map(|(key, row)| (sign * at_ordinal(key) + 0.0, i64::from(row))),
+    );
+    if found < search.k {
+        let rows = sorter.sorted().map(|(_, row)| u64::from(row));
+        output.fill(query, rows, search.own(first + query));
     }
 }
 
@@ -115,7 +198,7 @@ fn by_words<S: Tiled, F: Format>(
 fn by_ranks<S: Tiled, F: Format>(
     search: &Search<'_, S, F>,
     bench: &mut Bench<'_, '_, S, F>,
-    scratch: &mut Scratch,
+    scratch: &mut Scratch<F>,
     first: usize,
     query: usize,
     output: &mut OutputRows<'_>,
@@ -124,6 +207,7 @@ fn by_ranks<S: Tiled, F: Format>(
     let mut scorer = bench.scorer(query);
     let ranked = &mut scratch.ranked;
     ranked.clear();
+    search.progress.add(search.reference.len() as u64);
     let rows = (0..search.reference.len() as u64).filter(|&row| own != Some(row));
     ranked.extend(rows.filter_map(|row| {
         let key = scorer.key(row);

@@ -165,6 +165,18 @@ impl OutputRows<'_> {
         }
     }
 
+    /// Writes the neighbours of query `query`, as far as they go; the output type must be float32.
+    pub(super) fn write_singles(&mut self, query: usize, nearest: impl Iterator<Item = (f32, i64)>) {
+        let slots = query * self.k..(query + 1) * self.k;
+        let ValuesMut::F32(values) = &mut self.distances else {
+            unreachable!("float32 values for a result of float64");
+        };
+        let places = values[slots.clone()].iter_mut().zip(&mut self.indices[slots]);
+        for ((value, index), found) in places.zip(nearest) {
+            (*value, *index) = found;
+        }
+    }
+
     /// Writes one neighbour.
     #[inline]
     pub(super) fn set(&mut self, query: usize, slot: usize, value: f64, row: u64) {

@@ -4,6 +4,7 @@
 //! row as it is stored. The padding changes no sum: a lane starts at +0.0, is never −0.0, and +0.0 is added to it.
 //! Every kernel compiles itself for its instruction set, so it may be called from anywhere.
 
+pub(crate) mod columns;
 pub(crate) mod cosine;
 pub(crate) mod dot;
 pub(crate) mod lp;

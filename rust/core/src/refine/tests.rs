@@ -3,6 +3,7 @@
 use half::{bf16, f16};
 use proptest::prelude::*;
 
+use super::panel::{Panel, ReadyRows};
 use super::{Exact, ordinal};
 use crate::distance::{Distance, Kind};
 use crate::isa::{Simd, for_every_simd};
@@ -235,4 +236,62 @@ fn what_rounds_to_zero_has_no_sign() {
     let query = exact.prepare_query(&[-1e-40]);
     let key = exact.key::<_, F32>(crate::isa::Portable::default(), &query, &[1e-40], None);
     assert!(same(exact.value(key), 0.0), "{:e}", exact.value(key));
+}
+
+/// A panel of `queries` against `rows`, pair by pair against the formula.
+fn check_panel<S: Simd, F: Store>(s: S, distance: &Distance, queries: &[Vec<f64>], rows: &[Vec<f64>]) {
+    let stored = |row: &[f64]| -> Vec<F::Stored> { row.iter().map(|&v| F::store(v)).collect() };
+    let widened = |row: &[f64]| -> Vec<f64> { row.iter().map(|&v| F::widen(F::store(v))).collect() };
+    let exact = Exact::new(distance, F::DTYPE);
+    let prepared: Vec<_> = queries.iter().map(|x| exact.prepare_query(&widened(x))).collect();
+    let mut panel = Panel::default();
+    exact.panel_into(&prepared, &mut panel);
+    let mut ready = ReadyRows::default();
+    rows.iter().for_each(|row| ready.push::<S, F>(s, &exact, &stored(row)));
+    let mut keys = vec![[0.0; 16]; rows.len()];
+    let mut values = keys.clone();
+    exact.keys(s, &panel, &ready, &mut keys);
+    exact.values(s, &panel, &ready, &mut values);
+    for (j, y) in rows.iter().enumerate() {
+        for (i, x) in queries.iter().enumerate() {
+            let place = format!("{distance:?} {s:?} {} ({i}, {j})", F::DTYPE);
+            let value = reference::value(distance, &widened(x), &widened(y));
+            let want = reference::rounded(value, F::DTYPE.returns_f64());
+            let got = values[j][i];
+            assert!(same(got, want), "{place}: {got:e} is not {want:e}");
+            let want = exact.key::<S, F>(s, &prepared[i], &stored(y), None);
+            let got = keys[j][i];
+            assert!(
+                same(got, want) || got.is_nan() && want.is_nan(),
+                "{place}: key {got:e} is not {want:e}"
+            );
+        }
+    }
+}
+
+fn two_sides() -> impl Strategy<Value = (Vec<Vec<f64>>, Vec<Vec<f64>>)> {
+    let features = prop_oneof![9 => 0_usize..40, 1 => 63_usize..66];
+    (features, 0..STYLES, 0..STYLES, 1_usize..=16, 0_usize..4).prop_flat_map(|(features, x, y, queries, rows)| {
+        let row = |style| prop::collection::vec(element(style), features);
+        (
+            prop::collection::vec(row(x), queries),
+            prop::collection::vec(row(y), rows),
+        )
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn sixteen_queries_at_once_give_the_bits_of_the_formula((queries, rows) in two_sides()) {
+        for distance in &distances() {
+            for_every_simd!(s => {
+                check_panel::<_, F64>(s, distance, &queries, &rows);
+                check_panel::<_, F32>(s, distance, &queries, &rows);
+                check_panel::<_, F16>(s, distance, &queries, &rows);
+                check_panel::<_, Bf16>(s, distance, &queries, &rows);
+            });
+        }
+    }
 }

@@ -4,7 +4,9 @@ use half::f16;
 use ndarray::{Array2, ArrayView2, s};
 
 use crate::distance::{Distance, Kind};
-use crate::knn::{matrix, pairwise};
+use crate::error::Error;
+use crate::isa::Level;
+use crate::knn::{Options, matrix, pairwise};
 use crate::matrix::{Rows, Values};
 use crate::reference;
 
@@ -34,16 +36,27 @@ fn numbers(rows: usize, columns: usize) -> Array2<f64> {
 }
 
 fn check(query: Rows<'_>, reference: Rows<'_>) {
-    for distance in &distances() {
-        let got = matrix(query, reference, distance).expect("sides fit");
-        let want = reference::matrix(distance, query, reference);
-        assert_eq!(bits(&got), bits(&want), "matrix of {distance:?}");
-        let rows = query.len().min(reference.len());
-        let (x, y) = (query.slice(0, rows), reference.slice(0, rows));
-        let got = pairwise(x, y, distance).expect("sides fit");
-        let want = reference::pairwise(distance, x, y);
-        assert_eq!(bits(&got), bits(&want), "pairwise of {distance:?}");
+    for (distance, threads) in distances().iter().zip([0, 1, 2, 3].into_iter().cycle()) {
+        for level in Level::available() {
+            let options = Options {
+                threads,
+                level: Some(level),
+                ..Options::default()
+            };
+            check_with(query, reference, distance, &options);
+        }
     }
+}
+
+fn check_with(query: Rows<'_>, reference: Rows<'_>, distance: &Distance, options: &Options<'_>) {
+    let got = matrix(query, reference, distance, options).expect("sides fit");
+    let want = reference::matrix(distance, query, reference);
+    assert_eq!(bits(&got), bits(&want), "matrix of {distance:?}, {options:?}");
+    let rows = query.len().min(reference.len());
+    let (x, y) = (query.slice(0, rows), reference.slice(0, rows));
+    let got = pairwise(x, y, distance, options).expect("sides fit");
+    let want = reference::pairwise(distance, x, y);
+    assert_eq!(bits(&got), bits(&want), "pairwise of {distance:?}, {options:?}");
 }
 
 #[test]
@@ -91,4 +104,22 @@ fn empty_sides_give_empty_matrices() {
     let (none, some) = (numbers(0, 5), numbers(3, 5));
     check(Rows::F64(none.view()), Rows::F64(some.view()));
     check(Rows::F64(some.view()), Rows::F64(none.view()));
+}
+
+#[test]
+fn a_matrix_stops_when_the_answer_is_no() {
+    let (x, y) = (numbers(40, 300), numbers(60_000, 300));
+    let no = |_: u64, _: u64| false;
+    let distance = Distance::new(Kind::Lp(2.5), 1.0, None).expect("valid parameters");
+    for threads in [1, 2] {
+        let options = Options {
+            threads,
+            poll: Some(&no),
+            ..Options::default()
+        };
+        let got = matrix(Rows::F64(x.view()), Rows::F64(y.view()), &distance, &options);
+        assert!(matches!(got, Err(Error::Interrupted)), "{threads} threads");
+        let got = pairwise(Rows::F64(y.view()), Rows::F64(y.view()), &distance, &options);
+        assert!(matches!(got, Err(Error::Interrupted)), "{threads} threads");
+    }
 }
