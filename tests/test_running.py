@@ -160,13 +160,17 @@ def test_distances_read_the_number_of_threads_from_the_environment(monkeypatch, 
         distance.pairwise(query, query)
 
 
-def test_progress_is_reported_to_a_callable():
+@pytest.mark.parametrize("backend", ["rust", "torch"])
+@pytest.mark.parametrize(("queries", "references"), [(2, 3), (300, 3000)])
+def test_progress_is_reported_to_a_callable_and_ends_at_all(queries, references, backend):
+    if backend == "torch":
+        pytest.importorskip("torch")
     seen = []
-    query, reference = rows(300), rows(3000, seed=1)
-    got = nearwise.knn(query, reference, 3, progress=lambda done, total: seen.append((done, total)))
-    oracle.assert_same(got.indices, nearwise.knn(query, reference, 3).indices)
+    query, reference = rows(queries), rows(references, seed=1)
+    nearwise.knn(query, reference, 3, backend=backend, progress=lambda done, total: seen.append((done, total)))
     assert all(0 <= done <= total for done, total in seen)
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert seen[-1][0] == seen[-1][1] > 0
 
 
 def test_progress_of_a_users_distance_counts_query_rows():

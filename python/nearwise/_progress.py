@@ -31,6 +31,25 @@ def reporter(progress: bool | Callable[[int, int], object]) -> Iterator[Callable
         raise TypeError(f"progress must be True, False or a callable (done, total), got {progress!r}")
 
 
+class Completed:
+    """A report that ends at (work in all, work in all), however far the last word of the work was."""
+
+    def __init__(self, report: Callable[[int, int], object], work: int) -> None:
+        self._report = report
+        self._last = (-1, work)
+
+    def __call__(self, done: int, total: int) -> None:
+        """Pass it on."""
+        self._last = (done, total)
+        self._report(done, total)
+
+    def end(self) -> None:
+        """Say that all is done, unless it was said."""
+        done, total = self._last
+        if done != total:
+            self._report(total, total)
+
+
 @contextmanager
 def _bar() -> Iterator[Callable[[int, int], object]]:
     try:

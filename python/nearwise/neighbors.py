@@ -164,7 +164,7 @@ def knn(
     stats : bool, default False
         Also return how the search went.
     progress : bool or callable, default False
-        True shows a progress bar (needs tqdm); a callable is called with (work done, work in all).
+        True shows a progress bar (needs tqdm); a callable is called with (work done, work in all), last with all.
 
     Returns
     -------
@@ -247,7 +247,9 @@ def search_sides(
     name = "direct" if formula is None else str(getattr(chosen, "__name__", backend)).rpartition(".")[2]
     measured = [(name, "", 0)]
     with _progress.reporter(progress) as report:
-        options = replace(options, progress=report, report=lambda *values: measured.append(values))
+        work = len(sides.query) * len(sides.reference)
+        completed = None if report is None else _progress.Completed(report, work)
+        options = replace(options, progress=completed, report=lambda *values: measured.append(values))
         if formula is None:
             from nearwise import _foreign
 
@@ -255,6 +257,8 @@ def search_sides(
         else:
             found, indices = chosen.search(sides.query, sides.reference, k, formula, options)
             result = Neighbors(sides.query.give_back(found), sides.query.give_back(indices))
+        if completed is not None:
+            completed.end()
     if not stats:
         return result
     name, level, refined = measured[-1]

@@ -123,11 +123,14 @@ impl Sorter {
 #[inline(always)]
 fn scatter(words: impl Iterator<Item = u64>, places: &mut [u32; BUCKETS], to: &mut [u64], shift: u32, mask: u32) {
     for word in words {
-        let place = &mut places[((word >> shift) as u32 & mask) as usize % BUCKETS];
+        #[expect(clippy::cast_possible_truncation, reason = "the mask takes fewer bits")]
+        let digit = (word >> shift) as u32 & mask;
+        let place = &mut places[digit as usize % BUCKETS];
         to[*place as usize] = word;
         *place += 1;
     }
 }
+
 /// The distance from `least`, at most `end`, and the row in one word each.
 #[inline(always)]
 fn words(keys: &[u32], least: u32, end: u32) -> impl Iterator<Item = u64> {
