@@ -135,3 +135,24 @@ def test_an_object_of_a_script_is_named_by_its_type():
     Mine.__module__ = "__main__"
     with pytest.raises(TypeError, match=r"got .*Mine on cpu and numpy on cpu$"):
         nearwise.knn(Mine(), ROWS, 1)
+
+
+@pytest.mark.rule("G-6")
+@pytest.mark.parametrize("value", ["no", None, 1, np.array([True, False])])
+def test_whether_the_reference_includes_the_query_is_a_truth_value(value):
+    rows = np.eye(3)
+    searches = (
+        (nearwise.knn, (rows, rows, 1)),
+        (nearwise.KNNIndex(rows).search, (rows, 1)),
+        (CustomKNN("cosine"), (rows, 1, rows)),
+    )
+    for search, arguments in searches:
+        with pytest.raises(TypeError, match="ref_includes_query must be a bool"):
+            search(*arguments, ref_includes_query=value)
+
+
+@pytest.mark.rule("G-6")
+def test_a_nan_policy_of_another_type_is_a_type_error():
+    for make in (lambda: nearwise.knn(np.eye(2), np.eye(2), 1, nan_policy=1), lambda: CustomKNN("dot", nan_policy=1)):
+        with pytest.raises(TypeError, match="nan_policy must be raise or last, got 1"):
+            make()

@@ -74,8 +74,7 @@ class KNNIndex:
         resolved = distances.resolve(distance)
         if resolved.formula is None:
             raise TypeError(f"distance must be a built-in one, got {distance!r}; CustomKNN takes any")
-        if nan_policy not in ("raise", "last"):
-            raise ValueError(f"nan_policy must be raise or last, got {nan_policy!r}")
+        neighbors.check_nan_policy(nan_policy)
         self.distance = resolved
         self.nan_policy: Literal["raise", "last"] = nan_policy
         self.threads = None if threads is None else neighbors.positive("threads", threads)

@@ -224,12 +224,12 @@ def search_sides(
 ) -> Neighbors | MeasuredNeighbors:
     """Search as `knn` says, with what the core has `prepared` of the reference."""
     formula = resolved.formula
+    ref_includes_query = checked_flag("ref_includes_query", ref_includes_query)
     k = checked_k(k, len(sides.query), len(sides.reference), ref_includes_query)
-    if nan_policy not in ("raise", "last"):
-        raise ValueError(f"nan_policy must be raise or last, got {nan_policy!r}")
+    check_nan_policy(nan_policy)
     chosen = backends.get(backend, sides.query.device)
     options = backends.Options(
-        exclude_self=bool(ref_includes_query),
+        exclude_self=ref_includes_query,
         nan_last=nan_policy == "last",
         threads=checked_threads(threads),
         batch=0 if batch_size is None else positive("batch_size", batch_size),
@@ -285,6 +285,14 @@ def positive(argument: str, value: object) -> int:
     if argument in ("threads", THREADS_VARIABLE) and number > MOST_THREADS:
         raise ValueError(f"{argument} must be at most {MOST_THREADS}, got {number}")
     return number
+
+
+def check_nan_policy(nan_policy: object) -> None:
+    """Refuse what is no policy."""
+    if not isinstance(nan_policy, str):
+        raise TypeError(f"nan_policy must be raise or last, got {nan_policy!r}")
+    if nan_policy not in ("raise", "last"):
+        raise ValueError(f"nan_policy must be raise or last, got {nan_policy!r}")
 
 
 def checked_flag(argument: str, value: object) -> bool:

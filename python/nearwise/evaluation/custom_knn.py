@@ -56,8 +56,7 @@ class CustomKNN:
         backend: str = "auto",
     ) -> None:
         distances.resolve(distance)
-        if nan_policy not in ("raise", "last"):
-            raise ValueError(f"nan_policy must be raise or last, got {nan_policy!r}")
+        neighbors.check_nan_policy(nan_policy)
         if backend != "auto":
             backends.get(backend)
         self.distance = distance

@@ -153,14 +153,15 @@ class FaissKNN:
         TypeError, ValueError
             As `nearwise.knn`; nothing to search.
         """
-        k = neighbors.positive("k", k) + bool(ref_includes_query)
+        ref_includes_query = neighbors.checked_flag("ref_includes_query", ref_includes_query)
+        k = neighbors.positive("k", k) + ref_includes_query
         try:
             side, added = _sides(query, reference)
             self._prepare(side, added)
             _logger.info("searching the %d nearest of %d rows of %d features", k, self._total(added), side.features)
             if k > self._total(added):
-                available = self._total(added) - bool(ref_includes_query)
-                raise ValueError(f"k must be between 1 and {available}, got {k - bool(ref_includes_query)}")
+                available = self._total(added) - ref_includes_query
+                raise ValueError(f"k must be between 1 and {available}, got {k - ref_includes_query}")
             found, indices = self._search(side, added, k)
         finally:
             if self.reset_after:
