@@ -6,7 +6,7 @@ RUN := VIRTUAL_ENV=$(abspath $(VENV)) PATH="$(abspath $(BIN)):$$PATH" PYO3_PYTHO
 SOURCES := pyproject.toml Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ci develop test lint format bench bench-grid bench-robust bench-rust wheel clean
+.PHONY: help demo ci develop test lint format bench bench-rust wheel clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -36,14 +36,10 @@ format: $(VENV)/.develop ## format the code, mend what ruff can mend
 	$(RUN) ruff check --fix-only --quiet .
 	$(RUN) ruff format .
 
-bench: $(VENV)/.bench ## nearwise beside faiss, torch, scikit-learn; ARGS=--quick for a small one
-	$(RUN) python benches/run.py table $(ARGS)
+KIND ?= table
 
-bench-grid: $(VENV)/.bench ## nearwise beside faiss over a grid of shapes
-	$(RUN) python benches/run.py grid $(ARGS)
-
-bench-robust: $(VENV)/.bench ## every method on data that is hard to filter
-	$(RUN) python benches/run.py robustness $(ARGS)
+bench: $(VENV)/.bench ## nearwise beside its peers; KIND=grid for many shapes, KIND=robustness for hard data, ARGS=--quick
+	$(RUN) python benches/run.py $(KIND) $(ARGS)
 
 bench-rust: ## criterion benches of the core
 	cargo bench --locked -p nearwise-core
