@@ -139,3 +139,66 @@ def test_without_records_a_tester_and_a_trainer_run_all_the_same(tmp_path, monke
     assert {name: result[P1] for name, result in found.items()} == {"train": 0.5, "val": 0.75}
     assert P1 in caplog.text
     assert not (tmp_path / "models").exists()
+
+
+@pytest.mark.rule("H-16", "H-17", "H-6")
+def test_a_training_that_turned_back_goes_on_from_where_it_is(tmp_path):
+    Run(tmp_path, 0.5, 0.7, 0.6, 0.5, 0.4).epochs(1, 2, 3, 4, 5)
+    run = Run(tmp_path, 0.8, 0.6)
+    assert run.hooks.load_latest_saved_models(Trainer(), run.folder, best=True) == 3
+    run.epochs(3, 4)
+    again = Trainer()
+    assert run.hooks.load_latest_saved_models(again, run.folder) == 5
+    assert again.weights() == {4}
+    assert {name for name in run.files() if name.startswith("trunk_") and "optimizer" not in name} == {
+        "trunk_4.pth",
+        "trunk_best3.pth",
+    }
+
+
+@pytest.mark.rule("H-6", "H-13")
+def test_files_of_the_untrained_model_and_of_another_interval_do_not_stay(tmp_path):
+    run = Run(tmp_path, 0.1, 0.2, 0.3)
+    run.epochs(-1, 4, 9)
+    assert {name for name in run.files() if "optimizer" not in name and name.startswith("trunk")} == {
+        "trunk_9.pth",
+        "trunk_best9.pth",
+    }
+
+
+@pytest.mark.rule("H-3", "H-20")
+def test_a_hook_of_the_users_own_leaves_stopping_and_best_models_alone(tmp_path):
+    called = []
+    run = Run(tmp_path, 0.9, 0.5, 0.4, 0.3, patience=1)
+    run.tester.end_of_testing_hook = called.append
+    answers, best = run.epochs(1, 2, 3, 4)
+    assert answers == [True, True, False, False]
+    assert best[-1] == (1, 0.9)
+    assert len(called) == 4
+    assert run.history()["epoch"] == [1, 2, 3, 4]
+
+
+@pytest.mark.rule("H-19")
+def test_miners_may_be_missing_from_the_trainer(tmp_path):
+    run = Run(tmp_path, 0.5)
+    del run.trainer.mining_funcs
+    run.hooks.end_of_iteration_hook(run.trainer)
+    run.epochs(1)
+
+
+@pytest.mark.rule("G-6", "H-2")
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"test_interval": 0}, ValueError),
+        ({"test_interval": 1.5}, TypeError),
+        ({"patience": -1}, ValueError),
+        ({"patience": "1"}, TypeError),
+    ],
+)
+def test_intervals_and_patience_are_checked_at_once(arguments, error, tmp_path):
+    run = Run(tmp_path)
+    with pytest.raises(error, match=next(iter(arguments))):
+        run.hooks.end_of_epoch_hook(run.tester, run.datasets, run.folder, **arguments)
+    with pytest.raises(ValueError, match="log_freq must be a positive integer, got 0"):
+        get_hook_container(run.hooks.record_keeper, log_freq=0)

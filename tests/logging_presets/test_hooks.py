@@ -499,15 +499,21 @@ def train_until_killed(folder):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_killed_process_leaves_whole_models_and_a_consistent_history(tmp_path):
     generator = random.Random(7)
-    Run(tmp_path)
+    folder = Run(tmp_path).folder
     reached = []
-    for _ in range(25):
+    for attempt in range(25):
+        folder.mkdir(exist_ok=True)
+        before = set(folder.iterdir())
         child = os.fork()
         if child == 0:
             try:
                 train_until_killed(tmp_path)
             finally:
                 os._exit(1)
+        # Half of them die early, half after an epoch at least, however busy the machine is.
+        deadline = time.monotonic() + 60
+        while attempt % 2 and set(folder.iterdir()) == before and time.monotonic() < deadline:
+            time.sleep(0.001)
         time.sleep(generator.uniform(0.02, 0.25))
         os.kill(child, signal.SIGKILL)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL

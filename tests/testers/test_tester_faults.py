@@ -94,3 +94,36 @@ def test_without_the_collate_function_of_the_training_a_model_looks_untrained():
     assert tester.test({"val": dataset}, 1, IDENTITY, collate_fn=plain)["val"][P1] < 0.6
     embeddings = tester.get_all_embeddings(dataset, IDENTITY, collate_fn=turned_back)[0]
     torch.testing.assert_close(embeddings, torch.nn.functional.normalize(points(angles)))
+
+
+@pytest.mark.rule("G-6", "T-9")
+@pytest.mark.parametrize(
+    ("pca", "error"), [(-1, ValueError), (0, ValueError), (1.5, TypeError), (True, TypeError), ("2", TypeError)]
+)
+def test_a_number_of_components_that_is_none_is_refused(pca, error):
+    with pytest.raises(error, match="pca must be a positive integer"):
+        GlobalEmbeddingSpaceTester(pca=pca)
+
+
+@pytest.mark.rule("T-0")
+def test_a_dtype_is_for_numbers_with_a_fraction_alone():
+    seen = []
+
+    class Lookup(torch.nn.Module):
+        def forward(self, batch):
+            seen.append((batch["ids"].dtype, batch["x"].dtype))
+            return batch["x"]
+
+    rows = [({"ids": torch.tensor(i), "x": torch.randn(3)}, i % 2) for i in range(6)]
+    tester = make_tester(GlobalEmbeddingSpaceTester, include=NAMES, dtype=torch.float16)
+    tester.test({"val": rows}, 1, Lookup())
+    assert set(seen) == {(torch.int64, torch.float16)}
+
+
+@pytest.mark.rule("T-0")
+def test_bfloat16_embeddings_become_float32_where_numpy_is_asked_for():
+    rows = [(torch.randn(3), i % 2) for i in range(6)]
+    tester = make_tester(GlobalEmbeddingSpaceTester, include=NAMES, dtype=torch.bfloat16)
+    embeddings, _ = tester.get_all_embeddings(rows, IDENTITY, return_as_numpy=True)
+    assert embeddings.dtype == np.float32
+    assert embeddings.shape == (6, 3)

@@ -83,6 +83,16 @@ def load_newest(
     return epoch
 
 
+def keep_latest(things: dict[str, Any], folder: str | os.PathLike[str], epoch: int) -> None:
+    """Remove the latest sets of all other epochs: also of later ones, from which a training has turned back."""
+    for key in reversed(things):
+        pattern = re.compile(re.escape(key) + r"_(-?\d+)\.pth")
+        for name in os.listdir(folder):
+            match = pattern.fullmatch(name)
+            if match and int(match[1]) != epoch:
+                Path(folder, name).unlink(missing_ok=True)
+
+
 def keep_best(things: dict[str, Any], folder: str | os.PathLike[str], epoch: int) -> None:
     """See to the one best set being that of `epoch`: complete it from the latest of that epoch, remove all others.
 
@@ -91,6 +101,7 @@ def keep_best(things: dict[str, Any], folder: str | os.PathLike[str], epoch: int
     if not _path(folder, _marker(things), f"best{epoch}").exists():
         sources = {key: _path(folder, key, str(epoch)) for key in things}
         if not all(source.exists() for source in sources.values()):
+            logger.warning("no files of the best epoch %d are left: those of an earlier best stay", epoch)
             return
         for key, source in sources.items():
             with source.open("rb") as old, replacing(_path(folder, key, f"best{epoch}")) as new:

@@ -10,6 +10,7 @@ import torch
 
 from nearwise.logging_presets import checkpoints, history
 from nearwise.logging_presets.results import BASELINE, RecordedResults
+from nearwise.neighbors import positive
 from nearwise.testers.splits import evaluations, result_key
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ class HookContainer(RecordedResults):
         self.primary_metric = primary_metric
         self.validation_split_name = validation_split_name
         self.do_save_models = save_models
-        self.log_freq = log_freq
+        self.log_freq = positive("log_freq", log_freq)
+        self._tests_recorded = 0
 
     def end_of_iteration_hook(self, trainer: Any) -> None:
         """Record losses, their weights, learning rates, and what losses, miners and models offer to be recorded."""
@@ -72,7 +74,7 @@ class HookContainer(RecordedResults):
         record(trainer.loss_tracker.losses, iteration, parent_name="loss_histories")
         record(trainer.loss_tracker.loss_weights, iteration, parent_name="loss_weights")
         record(trainer.loss_funcs, iteration, recursive_types=[torch.nn.Module, dict])
-        record(trainer.mining_funcs or {}, iteration)
+        record(getattr(trainer, "mining_funcs", None) or {}, iteration)
         record(trainer.models, iteration)
         record(trainer.optimizers, iteration, custom_attr_func=_learning_rate)
 
@@ -111,6 +113,9 @@ class HookContainer(RecordedResults):
         ValueError
             If the primary metric is none of the tester's calculator, or the validation split is not evaluated.
         """
+        positive("test_interval", test_interval)
+        if patience is not None and patience != 0:
+            positive("patience", patience)
         metrics = list(tester.accuracy_calculator.get_curr_metrics())
         if self.primary_metric not in metrics:
             raise ValueError(
@@ -135,6 +140,7 @@ class HookContainer(RecordedResults):
 
     def end_of_testing_hook(self, tester: Any) -> None:
         """Record the results of every split with the best epoch and accuracy so far."""
+        self._tests_recorded += 1
         for key, accuracies in tester.all_accuracies.items():
             epoch = accuracies["epoch"]
             _, _, best_epoch, best_accuracy = self.is_new_best_accuracy(tester, key, epoch)
@@ -159,9 +165,7 @@ class HookContainer(RecordedResults):
             The best epoch.
         """
         epoch, models = trainer.epoch, trainer.models
-        tester.test(dataset_dict, epoch, models["trunk"], models.get("embedder"), splits_to_eval, collate_fn)
-        if getattr(tester, "end_of_testing_hook", None) is None:
-            self.end_of_testing_hook(tester)
+        self._test(tester, dataset_dict, epoch, models["trunk"], models.get("embedder"), splits_to_eval, collate_fn)
         is_new, current, best_epoch, _ = self.is_new_best_accuracy(tester, self.validation_split_name, epoch)
         self.record_keeper.save_records()
         trainer.step_lr_plateau_schedulers(current)
@@ -173,7 +177,7 @@ class HookContainer(RecordedResults):
                 checkpoints.save(things, model_folder, f"best{epoch}")
             if best_epoch not in (None, BASELINE):
                 checkpoints.keep_best(things, model_folder, best_epoch)
-            checkpoints.delete(things, model_folder, str(epoch - test_interval))
+            checkpoints.keep_latest(things, model_folder, epoch)
         return None if best_epoch == BASELINE else best_epoch
 
     def load_latest_saved_models(
@@ -269,11 +273,17 @@ class HookContainer(RecordedResults):
             if not pairs:
                 logger.info("epoch %s is evaluated already", epoch)
                 return False
-        tester.test(dataset_dict, epoch, trunk, embedder, pairs, collate_fn)
-        if getattr(tester, "end_of_testing_hook", None) is None:
-            self.end_of_testing_hook(tester)
+        self._test(tester, dataset_dict, epoch, trunk, embedder, pairs, collate_fn)
         self.record_keeper.save_records()
         return True
+
+    def _test(self, tester: Any, *arguments: Any) -> None:
+        """Run the tester and record its results, unless its own hook did: one of the user's may do something else."""
+        recorded = self._tests_recorded
+        tester.test(*arguments)
+        own = getattr(getattr(tester, "end_of_testing_hook", None), "__self__", None) is self
+        if not own and self._tests_recorded == recorded:
+            self.end_of_testing_hook(tester)
 
 
 def _learning_rate(optimizer: Any) -> dict[str, float]:

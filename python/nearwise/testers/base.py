@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nearwise.testers.embedding import embed, moved
+from nearwise.neighbors import positive
+from nearwise.testers.embedding import as_numpy, embed, moved
 from nearwise.testers.labels import Column, LabelMapper, encoded
 from nearwise.testers.names import ResultNames
 from nearwise.testers.pca import PrincipalBasis
@@ -97,7 +98,7 @@ class BaseTester(ResultNames):
         self.use_trunk_output = use_trunk_output
         self.batch_size = int(batch_size)
         self.dataloader_num_workers = dataloader_num_workers
-        self.pca = int(pca) if pca else None
+        self.pca = None if pca is None else positive("pca", pca)
         self.data_device = torch.device(data_device)
         self.dtype = dtype
         self.data_and_label_getter = data_and_label_getter or _as_it_is
@@ -215,7 +216,7 @@ class BaseTester(ResultNames):
         labels = encoded({"dataset": columns}, self.label_mapper)["dataset"]
         embeddings, labels = self._finished(streams, labels, basis)
         if return_as_numpy:
-            return embeddings.cpu().numpy(), labels.cpu().numpy()
+            return as_numpy(embeddings), labels.cpu().numpy()
         return embeddings, labels
 
     def get_embeddings_for_eval(self, trunk_model: Any, embedder_model: Any, input_imgs: Any) -> Tensor:
@@ -322,7 +323,7 @@ class BaseTester(ResultNames):
         if not self.visualizer:
             return
         for split, (embeddings, labels) in self.embeddings_and_labels.items():
-            reduced = self.visualizer.fit_transform(embeddings.cpu().numpy())
+            reduced = self.visualizer.fit_transform(as_numpy(embeddings))
             for level in self.label_levels_to_evaluate(labels):
                 key = self.accuracies_keyname(type(self.visualizer).__name__, label_hierarchy_level=level)
                 self.visualizer_hook(self.visualizer, reduced, labels[:, level].cpu().numpy(), split, key, epoch)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sized
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
 from nearwise.testers.labels import Column, columns_of, joined
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # One batch's embeddings, one tensor for each stream, and its labels as the loader gave them.
 Embed = Callable[[Any], tuple[list[Tensor], Any]]
@@ -71,15 +74,21 @@ def embed(
 
 
 def moved(data: Any, device: torch.device, dtype: torch.dtype | None) -> Any:
-    """Return a batch on a device, its tensors cast to a dtype if one is given; containers keep their kind."""
+    """Return a batch on a device, tensors of floating point cast to a dtype if given; containers keep their kind."""
     if isinstance(data, Tensor):
-        return data.to(device=device, dtype=dtype)
+        return data.to(device=device, dtype=dtype if data.is_floating_point() else None)
     if isinstance(data, Mapping) and not hasattr(data, "to"):
         return {key: moved(value, device, dtype) for key, value in data.items()}
     if isinstance(data, list | tuple):
         parts = [moved(value, device, dtype) for value in data]
         return type(data)(*parts) if hasattr(data, "_fields") else type(data)(parts)
     return data.to(device) if hasattr(data, "to") else data
+
+
+def as_numpy(embeddings: Tensor) -> NDArray[Any]:
+    """Return embeddings as NumPy has them: bfloat16, which it lacks, as float32."""
+    array: NDArray[Any] = (embeddings.float() if embeddings.dtype == torch.bfloat16 else embeddings).cpu().numpy()
+    return array
 
 
 def _length(dataset: Any) -> int:
