@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nearwise.cli import main
 from nearwise.evaluation import match_f1, match_f_beta, select_threshold
 
 SCORES = np.array([8, 4, 2, 1], dtype=np.float32)
@@ -120,3 +121,40 @@ def test_two_wishes_cannot_be_combined(files: tuple[Path, Path]) -> None:
     done = nearwise(*files, "--metric", "f1", "--beta", "2")
     assert done.returncode == 2
     assert "--metric and --beta cannot be combined" in done.stderr
+
+
+PAIRS = "0.9,1\n0.8,1\n0.2,0\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "score,label\n" + PAIRS,
+        "\ufeffscore,label\n" + PAIRS,
+        "similarity,same\n" + PAIRS,
+        "label,similarity\n1,0.9\n1,0.8\n0,0.2\n",
+        "same,score\n1,0.9\n1,0.8\n0,0.2\n",
+    ],
+)
+def test_columns_are_told_apart_by_the_names_they_have(content, tmp_path, capsys):
+    path = tmp_path / "pairs.csv"
+    path.write_text(content, encoding="utf-8")
+    assert main(["threshold", str(path), "--metric", "f1", "--similarity", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["threshold"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (PAIRS.encode(), "line 1: expected the names of the columns, such as score,label, got 0.9,1"),
+        (b"score,label\n\xff,1\n", "not a CSV file in UTF-8"),
+        (b"score,label\n" + b"1" * 200_000 + b",1\n", "not a CSV file in UTF-8: field larger than field limit"),
+    ],
+)
+def test_a_csv_file_that_is_none_is_refused_by_name(content, message, tmp_path, capsys):
+    path = tmp_path / "pairs.csv"
+    path.write_bytes(content)
+    assert main(["threshold", str(path), "--metric", "f1"]) == 1
+    said = capsys.readouterr().err
+    assert f"{path}: {message}" in said
+    assert said.count("\n") == 1

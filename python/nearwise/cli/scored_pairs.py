@@ -57,9 +57,16 @@ def _read_npy(path: Path) -> Array:
 
 
 def _read_csv(path: Path) -> ScoredPairs:
-    with path.open(newline="", encoding="utf-8") as stream:
+    try:
+        return _pairs_of_csv(path)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path}: not a CSV file in UTF-8: {error}") from None
+
+
+def _pairs_of_csv(path: Path) -> ScoredPairs:
+    with path.open(newline="", encoding="utf-8-sig") as stream:
         rows = csv.reader(stream)
-        score, label = _columns(path, next(rows, []))
+        score, label = _columns(path, _header(path, next(rows, [])))
         scores, labels = [], []
         for number, row in enumerate(rows, start=2):
             if not row:
@@ -73,12 +80,25 @@ def _read_csv(path: Path) -> ScoredPairs:
     return ScoredPairs(np.array(scores, dtype=np.float64), np.array(labels, dtype=bool))
 
 
+def _header(path: Path, names: list[str]) -> list[str]:
+    """Return the names of the columns, or say that the file begins with a pair instead."""
+    try:
+        numbers = [float(name) for name in names]
+    except ValueError:
+        return names
+    if numbers:
+        raise ValueError(
+            f"{path}: line 1: expected the names of the columns, such as score,label, got {','.join(names)}"
+        )
+    return names
+
+
 def _read_parquet(path: Path) -> ScoredPairs:
     try:
         import pyarrow
         import pyarrow.parquet
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("Parquet files need pyarrow: pip install pyarrow") from None
+        raise ModuleNotFoundError("Parquet files need pyarrow: install nearwise[parquet]") from None
     try:
         table = pyarrow.parquet.read_table(path)
     except pyarrow.ArrowInvalid as error:
@@ -97,7 +117,8 @@ def _columns(path: Path, names: list[str]) -> tuple[int, int]:
     if "score" in plain and "label" in plain:
         return plain.index("score"), plain.index("label")
     if len(plain) == 2:
-        return 0, 1
+        # One name is enough to tell which is which.
+        return (1, 0) if plain[0] == "label" or plain[1] == "score" else (0, 1)
     raise ValueError(
         f"{path}: expected columns named score and label, or two columns, got {', '.join(names) or 'none'}"
     )

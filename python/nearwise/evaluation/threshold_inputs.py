@@ -84,6 +84,12 @@ def _array(argument: str, given: Any, expected: str) -> NDArray[Any]:
 def _from_tensor(argument: str, tensor: Any) -> NDArray[Any]:
     import torch
 
+    if type(tensor) is torch.Tensor:
+        try:
+            # Refuses whatever needs a closer look, and is several times as fast as looking.
+            return tensor.numpy()  # type: ignore[no-any-return]
+        except (TypeError, RuntimeError):
+            pass
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type == "meta":
         raise TypeError(f"{argument} must be a dense tensor that holds data, got {tensor.layout} on {tensor.device}")
     tensor = tensor.detach().cpu()
