@@ -87,7 +87,7 @@ def _from_tensor(argument: str, tensor: Any) -> NDArray[Any]:
     if type(tensor) is torch.Tensor:
         try:
             # Refuses whatever needs a closer look, and is several times as fast as looking.
-            return tensor.numpy()  # type: ignore[no-any-return]
+            return tensor.numpy()
         except (TypeError, RuntimeError):
             pass
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type == "meta":
