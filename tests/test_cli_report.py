@@ -244,3 +244,28 @@ def test_a_browser_shows_hostile_labels_as_text(tmp_path: Path, chromium: browse
     assert chromium.evaluate("window.hacked") is None
     assert chromium.requests == [page.as_uri()]
     assert chromium.complaints == []
+
+
+@pytest.mark.rule("V-3", "G-3")
+@pytest.mark.parametrize(
+    ("rows", "distance"),
+    [
+        ([[np.inf], [np.inf], [1], [2]], "euclidean"),
+        ([[0], [1], [3], [7]], "snr"),
+        ([[1, 1], [0, 1], [3, 1], [0, 5]], "snr"),
+    ],
+)
+def test_distances_that_are_no_numbers_have_a_report(rows: list[list[float]], distance: str, tmp_path: Path) -> None:
+    data = tmp_path / "data.npz"
+    np.savez(data, embeddings=np.array(rows, np.float32), labels=np.array([0, 0, 1, 1]))
+    page, numbers = report(tmp_path, data, "--distance", distance)
+    assert page.stat().st_size > 0
+    assert numbers
+
+
+def test_a_label_file_may_hold_a_mark_and_ends_of_other_lines(tmp_path: Path) -> None:
+    labels = ["a\u2028b", "a\u2028b", "c\x0b", "c\x0b"]
+    np.save(tmp_path / "rows.npy", np.array([[0], [1], [5], [6]], np.float32))
+    (tmp_path / "labels.txt").write_text("\ufeff" + "\n".join(labels) + "\n", encoding="utf-8")
+    _, numbers = report(tmp_path, tmp_path / "rows.npy", "--labels", tmp_path / "labels.txt")
+    assert sorted(entry["label"] for entry in numbers["classes"]) == sorted(set(labels))

@@ -290,3 +290,10 @@ def test_clusters_are_seeded():
     rows = np.random.default_rng(1).normal(size=(300, 4))
     found = [FaissKMeans(niter=10, seed=5)(rows, 4).tolist() for _ in range(2)]
     assert found[0] == found[1]
+
+
+@pytest.mark.rule("G-5", "F-15", "K-6")
+def test_more_queries_than_references_cannot_be_the_first_of_them():
+    rows = np.eye(3, dtype=np.float32)
+    with pytest.raises(ValueError, match=r"reference must start with the rows of query .*got 3 query rows and 2"):
+        FaissKNN()(rows, 1, rows[:2], True)

@@ -143,10 +143,11 @@ def _read_parquet(path: Path) -> dict[str, Array]:
 
 def _read_txt(path: Path) -> dict[str, Array]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # A label may hold what str.splitlines takes for the end of a line.
+        lines = path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not a text file in UTF-8: {error}") from None
-    return {"labels": np.array(lines, dtype=str)}
+    return {"labels": np.array([] if lines == [""] else lines, dtype=str)}
 
 
 _READERS: dict[str, Callable[[Path], dict[str, Array]]] = {

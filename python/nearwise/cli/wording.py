@@ -9,7 +9,8 @@ def number(value: float) -> str:
     >>> number(0.25), number(1200.0), number(1.0e-7)
     ('0.25', '1,200', '1e-07')
     """
-    if value == int(value) and abs(value) < 1e9:
+    # NaN and infinity fail the first comparison.
+    if abs(value) < 1e9 and value == int(value):
         return f"{int(value):,}"
     return f"{value:.4g}"
 

@@ -159,6 +159,11 @@ class FaissKNN:
             side, added = _sides(query, reference)
             self._prepare(side, added)
             _logger.info("searching the %d nearest of %d rows of %d features", k, self._total(added), side.features)
+            if ref_includes_query and len(side) > self._total(added):
+                raise ValueError(
+                    "reference must start with the rows of query when ref_includes_query is set, "
+                    f"got {len(side)} query rows and {self._total(added)} reference rows"
+                )
             if k > self._total(added):
                 available = self._total(added) - ref_includes_query
                 raise ValueError(f"k must be between 1 and {available}, got {k - ref_includes_query}")
