@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import nearwise
-from nearwise import neighbors
+from nearwise import _arguments
 from nearwise.distances import DotProductSimilarity, LpDistance, SNRDistance
 from nearwise.evaluation import CustomKNN
 
@@ -55,12 +55,12 @@ def test_a_huge_k_is_a_value_error_that_names_it():
 @pytest.mark.parametrize("value", ["False", "a", 1, 0, None, 1.0, np.int64(1), [True], np.array([True])])
 def test_a_flag_is_a_truth_value(value):
     with pytest.raises(TypeError, match=r"^ref_includes_query must be a bool, got "):
-        neighbors.checked_flag("ref_includes_query", value)
+        _arguments.checked_flag("ref_includes_query", value)
 
 
 @pytest.mark.parametrize("value", [True, False, np.True_, np.False_])
 def test_a_flag_of_numpys_is_one_too(value):
-    assert neighbors.checked_flag("ref_includes_query", value) is bool(value)
+    assert _arguments.checked_flag("ref_includes_query", value) is bool(value)
 
 
 @pytest.mark.parametrize("kind", [LpDistance, SNRDistance, DotProductSimilarity])

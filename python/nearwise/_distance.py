@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from nearwise import _arrays, backends
+from nearwise._arguments import check_flag
 from nearwise.errors import ContractError
 
 if TYPE_CHECKING:
@@ -172,12 +171,6 @@ def check_not_inverted(name: str, is_inverted: bool) -> None:
     check_flag("is_inverted", is_inverted)
     if is_inverted:
         raise ContractError(f"is_inverted must be False for {name}, a distance, got {is_inverted}")
-
-
-def check_flag(argument: str, value: object) -> None:
-    """Refuse what is neither true nor false."""
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{argument} must be a bool, got {value!r}")
 
 
 def check_numbers(p: object, power: object) -> None:

@@ -21,7 +21,8 @@ import sys
 from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Any, ClassVar
 
-from nearwise._distance import BuiltInDistance, Distance, ForeignDistance, check_flag, check_not_inverted, check_numbers
+from nearwise._arguments import check_flag
+from nearwise._distance import BuiltInDistance, Distance, ForeignDistance, check_not_inverted, check_numbers
 from nearwise._formula import Formula
 
 __all__ = [

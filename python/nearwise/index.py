@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 import numpy as np
 
-from nearwise import _arrays, _rows_file, backends, distances, neighbors
+from nearwise import _arguments, _arrays, _rows_file, backends, distances, neighbors
 
 if TYPE_CHECKING:
     import os
@@ -74,10 +74,10 @@ class KNNIndex:
         resolved = distances.resolve(distance)
         if resolved.formula is None:
             raise TypeError(f"distance must be a built-in one, got {distance!r}; CustomKNN takes any")
-        neighbors.check_nan_policy(nan_policy)
+        _arguments.check_nan_policy(nan_policy)
         self.distance = resolved
         self.nan_policy: Literal["raise", "last"] = nan_policy
-        self.threads = None if threads is None else neighbors.positive("threads", threads)
+        self.threads = _arguments.given_threads(threads)
         self._state = self._prepared(rows)
 
     @classmethod
@@ -90,7 +90,7 @@ class KNNIndex:
     def _prepared(self, rows: _arrays.Stored) -> tuple[_arrays.Stored, Any]:
         if len(rows.array) == 0:
             raise ValueError("reference must have at least one row, got none")
-        options = backends.Options(nan_last=self.nan_policy == "last", threads=neighbors.checked_threads(self.threads))
+        options = backends.Options(nan_last=self.nan_policy == "last", threads=_arguments.checked_threads(self.threads))
         return rows, _core_backend().prepare(rows.array, self._formula, options)
 
     @property

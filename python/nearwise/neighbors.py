@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import logging
-import operator
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, overload
 
-from nearwise import _arrays, _progress, backends, distances
-from nearwise._distance import check_flag
+from nearwise import _arguments, _arrays, _progress, backends, distances
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _logger = logging.getLogger(__name__)
-
-THREADS_VARIABLE = "NEARWISE_NUM_THREADS"
-METHOD_VARIABLE = "NEARWISE_METHOD"
-METHODS = ("auto", "f32", "i8", "direct")
-MOST_THREADS = 4096
-LARGEST_BATCH = 2**31 - 1
 
 
 class Neighbors(NamedTuple):
@@ -224,16 +215,16 @@ def search_sides(
 ) -> Neighbors | MeasuredNeighbors:
     """Search as `knn` says, with what the core has `prepared` of the reference."""
     formula = resolved.formula
-    ref_includes_query = checked_flag("ref_includes_query", ref_includes_query)
-    k = checked_k(k, len(sides.query), len(sides.reference), ref_includes_query)
-    check_nan_policy(nan_policy)
+    ref_includes_query = _arguments.checked_flag("ref_includes_query", ref_includes_query)
+    k = _arguments.checked_k(k, len(sides.query), len(sides.reference), ref_includes_query)
+    _arguments.check_nan_policy(nan_policy)
     chosen = backends.get(backend, sides.query.device)
     options = backends.Options(
         exclude_self=ref_includes_query,
         nan_last=nan_policy == "last",
-        threads=checked_threads(threads),
-        batch=0 if batch_size is None else positive("batch_size", batch_size),
-        method=checked_method(method),
+        threads=_arguments.checked_threads(threads),
+        batch=_arguments.given_batch(batch_size) or 0,
+        method=_arguments.checked_method(method),
         prepared=prepared,
     )
     _logger.info(
@@ -263,88 +254,3 @@ def search_sides(
         return result
     name, level, refined = measured[-1]
     return MeasuredNeighbors(*result, SearchStats(name, level, refined, refined / max(len(sides.query), 1)))
-
-
-def positive(argument: str, value: object) -> int:
-    """Return `value` as an int, or say that `argument` must be a positive integer.
-
-    A batch beyond any number of rows is lowered to one that the core can be told; so many threads are refused.
-    """
-    # bool counts as an integer to Python, and truth values as positions to NumPy and torch.
-    is_truth = isinstance(value, bool) or getattr(value, "dtype", "").__str__() in ("bool", "torch.bool")
-    try:
-        number = None if is_truth else operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        number = None
-    if number is None:
-        raise TypeError(f"{argument} must be a positive integer, got {value!r}")
-    if number < 1:
-        raise ValueError(f"{argument} must be a positive integer, got {number}")
-    if argument == "batch_size":
-        return min(number, LARGEST_BATCH)
-    if argument in ("threads", THREADS_VARIABLE) and number > MOST_THREADS:
-        raise ValueError(f"{argument} must be at most {MOST_THREADS}, got {number}")
-    return number
-
-
-def check_nan_policy(nan_policy: object) -> None:
-    """Refuse what is no policy."""
-    if not isinstance(nan_policy, str):
-        raise TypeError(f"nan_policy must be raise or last, got {nan_policy!r}")
-    if nan_policy not in ("raise", "last"):
-        raise ValueError(f"nan_policy must be raise or last, got {nan_policy!r}")
-
-
-def checked_flag(argument: str, value: object) -> bool:
-    """Return `value` as a bool, or say that `argument` must be one.
-
-    Examples
-    --------
-    >>> checked_flag("stats", 1)
-    Traceback (most recent call last):
-        ...
-    TypeError: stats must be a bool, got 1
-    """
-    check_flag(argument, value)
-    return bool(value)
-
-
-def checked_k(k: object, queries: int, references: int, ref_includes_query: bool) -> int:
-    """Return `k` as an int between 1 and what a query can have."""
-    number = positive("k", k)
-    if references == 0:
-        raise ValueError("reference must have at least one row, got none")
-    if ref_includes_query and queries > references:
-        raise ValueError(
-            "reference must start with the rows of query when ref_includes_query is set, "
-            f"got {queries} query rows and {references} reference rows"
-        )
-    available = references - bool(ref_includes_query)
-    if number > available:
-        without = " other than the query's own" if ref_includes_query else ""
-        raise ValueError(f"k must be between 1 and {available}, the number of reference rows{without}, got {number}")
-    return number
-
-
-def checked_method(method: str | None) -> str:
-    """Return the method asked for by argument or environment."""
-    name, argument = method, "method"
-    if name is None:
-        name, argument = os.environ.get(METHOD_VARIABLE, "").strip() or "auto", METHOD_VARIABLE
-    if not isinstance(name, str):
-        raise TypeError(f"{argument} must be a name, got {name!r}")
-    if name not in METHODS:
-        raise ValueError(f"{argument} must be auto, f32, i8 or direct, got {name!r}")
-    return name
-
-
-def checked_threads(threads: object) -> int:
-    """Return the number of threads asked for by argument or environment; 0 leaves it to the backend."""
-    if threads is not None:
-        return positive("threads", threads)
-    text = os.environ.get(THREADS_VARIABLE, "").strip()
-    if not text:
-        return 0
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise ValueError(f"{THREADS_VARIABLE} must be a positive integer, got {text!r}")
-    return positive(THREADS_VARIABLE, int(text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nearwise import _core
+from nearwise._arguments import checked_threads
 
 if TYPE_CHECKING:
     from nearwise._arrays import Rows
@@ -38,23 +39,17 @@ def prepare(reference: Any, formula: Formula, options: Options) -> _core.Index:
 
 def matrix(query: Rows, reference: Rows, formula: Formula) -> Any:
     """Return every value, (len(query), len(reference))."""
-    return _core.matrix(query.numpy(), reference.numpy(), _distance(formula), threads=_threads())
+    return _core.matrix(query.numpy(), reference.numpy(), _distance(formula), threads=checked_threads(None))
 
 
 def pairwise(x: Rows, y: Rows, formula: Formula) -> Any:
     """Return the values of row i against row i, (len(x),)."""
-    return _core.pairwise(x.numpy(), y.numpy(), _distance(formula), threads=_threads())
+    return _core.pairwise(x.numpy(), y.numpy(), _distance(formula), threads=checked_threads(None))
 
 
 def topk(matrix: Rows, k: int, *, largest: bool, self_offset: int | None, threads: int) -> Any:
     """Return the columns of the k best values of each row; column ``self_offset + i`` is not for row i."""
     return _core.topk(matrix.numpy(), k, largest=largest, self_offset=self_offset, threads=threads)
-
-
-def _threads() -> int:
-    from nearwise import neighbors
-
-    return neighbors.checked_threads(None)
 
 
 def levels() -> tuple[str, list[str]]:

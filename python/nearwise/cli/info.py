@@ -9,8 +9,8 @@ import click
 import numpy as np
 
 import nearwise
+from nearwise._arguments import checked_threads
 from nearwise.backends import rust
-from nearwise.neighbors import checked_threads
 
 OPTIONAL = {
     "torch": "tensors, CUDA, embedding metrics, testers",

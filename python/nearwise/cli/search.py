@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 import nearwise
-from nearwise import neighbors
+from nearwise._arguments import METHODS
 from nearwise.cli.mapped import released
 from nearwise.cli.positive import PositiveInteger
 from nearwise.cli.progress import progress_bar
@@ -37,7 +37,7 @@ BUILT_IN = "the built-in embeddings"
     "-o", "--output", metavar="FILE", help=".npz, .parquet, .ivecs or .fvecs; lines on standard output if none."
 )
 @click.option("--threads", type=PositiveInteger(), help="Default: NEARWISE_NUM_THREADS, or all processors.")
-@click.option("--method", type=click.Choice(neighbors.METHODS), help="Default: NEARWISE_METHOD, or the fastest.")
+@click.option("--method", type=click.Choice(METHODS), help="Default: NEARWISE_METHOD, or the fastest.")
 @click.option("--nan", "nan_policy", type=click.Choice(["raise", "last"]), default="raise", show_default=True,
               help="Refuse NaN, or rank it after every number.")  # fmt: skip
 @click.option("--progress/--no-progress", default=None, help="A progress bar; by default on a terminal.")

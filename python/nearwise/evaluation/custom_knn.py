@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
-from nearwise import _arrays, _rows_file, backends, distances, index, neighbors
+from nearwise import _arguments, _arrays, _rows_file, backends, distances, index, neighbors
 
 if TYPE_CHECKING:
     import os
@@ -56,13 +56,13 @@ class CustomKNN:
         backend: str = "auto",
     ) -> None:
         distances.resolve(distance)
-        neighbors.check_nan_policy(nan_policy)
+        _arguments.check_nan_policy(nan_policy)
         if backend != "auto":
             backends.get(backend)
         self.distance = distance
-        self.batch_size = None if batch_size is None else neighbors.positive("batch_size", batch_size)
+        self.batch_size = _arguments.given_batch(batch_size)
         self.nan_policy = nan_policy
-        self.threads = None if threads is None else neighbors.positive("threads", threads)
+        self.threads = _arguments.given_threads(threads)
         self.backend = backend
         self._stored: tuple[_arrays.Stored, ...] = ()
         self._index: tuple[_arrays.Stored, tuple[Any, ...], index.KNNIndex] | None = None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 import numpy as np
 
 from nearwise import _arrays, neighbors
+from nearwise._arguments import check_included, checked_flag, positive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -153,17 +154,14 @@ class FaissKNN:
         TypeError, ValueError
             As `nearwise.knn`; nothing to search.
         """
-        ref_includes_query = neighbors.checked_flag("ref_includes_query", ref_includes_query)
-        k = neighbors.positive("k", k) + ref_includes_query
+        ref_includes_query = checked_flag("ref_includes_query", ref_includes_query)
+        k = positive("k", k) + ref_includes_query
         try:
             side, added = _sides(query, reference)
             self._prepare(side, added)
             _logger.info("searching the %d nearest of %d rows of %d features", k, self._total(added), side.features)
-            if ref_includes_query and len(side) > self._total(added):
-                raise ValueError(
-                    "reference must start with the rows of query when ref_includes_query is set, "
-                    f"got {len(side)} query rows and {self._total(added)} reference rows"
-                )
+            if ref_includes_query:
+                check_included(len(side), self._total(added))
             if k > self._total(added):
                 available = self._total(added) - ref_includes_query
                 raise ValueError(f"k must be between 1 and {available}, got {k - ref_includes_query}")

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nearwise import _core, neighbors
+from nearwise import _core
+from nearwise._arguments import checked_threads
 from nearwise._arrays import is_tensor
 from nearwise.evaluation.threshold_inputs import read_labels, read_scores
 from nearwise.evaluation.threshold_metrics import MatchCounts, core_metric
@@ -119,7 +120,7 @@ def _inputs(scores: Any, labels: Any, is_inverted: bool) -> tuple[NDArray[Any], 
     if is_inverted is not True and is_inverted is not False and not isinstance(is_inverted, np.bool_):
         raise TypeError(f"is_inverted must be a bool, got {is_inverted!r}")
     values = read_scores(scores)
-    threads = neighbors.checked_threads(None) if values.size >= _PARALLEL else 1
+    threads = checked_threads(None) if values.size >= _PARALLEL else 1
     return values, read_labels(labels), threads
 
 

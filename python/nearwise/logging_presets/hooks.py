@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from nearwise._arguments import natural, positive
 from nearwise.logging_presets import checkpoints, history
 from nearwise.logging_presets.results import BASELINE, RecordedResults
-from nearwise.neighbors import positive
 from nearwise.testers.splits import evaluations, result_key
 
 if TYPE_CHECKING:
@@ -114,8 +114,8 @@ class HookContainer(RecordedResults):
             If the primary metric is none of the tester's calculator, or the validation split is not evaluated.
         """
         positive("test_interval", test_interval)
-        if patience is not None and patience != 0:
-            positive("patience", patience)
+        if patience is not None:
+            natural("patience", patience)
         metrics = list(tester.accuracy_calculator.get_curr_metrics())
         if self.primary_metric not in metrics:
             raise ValueError(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nearwise.neighbors import positive
+from nearwise._arguments import positive
 from nearwise.testers.embedding import as_numpy, embed, moved
 from nearwise.testers.labels import Column, LabelMapper, encoded
 from nearwise.testers.names import ResultNames

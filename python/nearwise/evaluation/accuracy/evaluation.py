@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearwise import _progress, neighbors
+from nearwise import _progress
+from nearwise._arguments import checked_threads
 from nearwise.evaluation.accuracy import custom, rank, relevance, retrieval, selection
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class Evaluation:
         formula = retrieval.core_formula(self.calculator.knn_func, self.inputs)
         if formula and not needs and relevant.reference is not None and _counting_pays(depth, self.inputs.available):
             classes = (relevant.query, relevant.reference)
-            threads = neighbors.checked_threads(getattr(self.calculator.knn_func, "threads", None))
+            threads = checked_threads(getattr(self.calculator.knn_func, "threads", None))
             with _progress.reporter(progress) as report:
                 return rank.score_search(metrics, k, self.inputs, classes, formula, threads, report)
         found = retrieval.neighbors(self.calculator.knn_func, self.inputs, depth, progress)

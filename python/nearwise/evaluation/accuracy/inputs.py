@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearwise import _arrays
+from nearwise._arguments import check_included
 from nearwise.evaluation.accuracy import labels
 
 if TYPE_CHECKING:
@@ -164,11 +165,7 @@ def _no_nan(side: Rows, argument: str) -> None:
 
 def _starts_with_query(inputs: Inputs) -> None:
     query, reference = inputs.query, inputs.reference
-    if len(query) > len(reference):
-        raise ValueError(
-            "reference must start with the rows of query when ref_includes_query is set, "
-            f"got {len(query)} query rows and {len(reference)} reference rows"
-        )
+    check_included(len(query), len(reference))
     step = max(1, _BLOCK_BYTES // (8 * max(1, query.features)))
     for start in range(0, len(query), step):
         stop = min(start + step, len(query))
