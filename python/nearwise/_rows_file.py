@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearwise import _arrays
+from nearwise._files import put_in_place
 from nearwise._formula import Formula
 
 if TYPE_CHECKING:
@@ -37,24 +38,19 @@ _STORED = {"float16": "<f2", "bfloat16": "<u2", "float32": "<f4", "float64": "<f
 def write(filename: str | os.PathLike[str], rows: _arrays.Stored, formula: Formula | None) -> None:
     """Write `rows`, and the distance that they are searched by, to exactly this name."""
     path = Path(os.path.realpath(filename))
+    # A name of its own, so that two that write at once do not write into each other's.
     other = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with open(other, "xb") as file:
-            offset = file.write(_start(rows, formula, 0))
-            check = 0
-            for block in _blocks(rows.array):
-                check = zlib.crc32(block, check)
-                file.write(block)
-            file.seek(0)
-            if file.write(_start(rows, formula, check)) != offset:
-                raise AssertionError("a header has one length")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(other, path)
-    except BaseException:
-        other.unlink(missing_ok=True)
-        raise
+    with put_in_place(other, path), other.open("xb") as file:
+        offset = file.write(_start(rows, formula, 0))
+        check = 0
+        for block in _blocks(rows.array):
+            check = zlib.crc32(block, check)
+            file.write(block)
+        file.seek(0)
+        if file.write(_start(rows, formula, check)) != offset:
+            raise AssertionError("a header has one length")
     if os.name == "posix":
+        # A name is on disk when its folder is.
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)

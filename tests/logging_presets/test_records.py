@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from nearwise._files import replacing
 from nearwise.logging_presets import RecordKeeper, RecordWriter, get_record_keeper
-from nearwise.logging_presets.files import replacing
 from nearwise.logging_presets.record_keeper import shortened
 
 

@@ -1,6 +1,5 @@
 """Neighbours into files. A file appears whole or not at all."""
 
-import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from nearwise._files import put_in_place
 
 Array = npt.NDArray[Any]
 VECS = (".ivecs", ".fvecs")
@@ -118,16 +119,12 @@ def replaced(target: Path) -> Iterator[Path]:
     given, target = target, target.resolve()
     path = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
-        yield path
-        with path.open("rb") as stream:
-            os.fsync(stream.fileno())
-        path.replace(target)
+        with put_in_place(path, target):
+            yield path
     except OSError as error:
         what = (error.strerror or str(error)).replace(str(path), str(target))
         named = OSError(error.errno, what, str(given)) if error.errno else OSError(f"{given}: {what}")
         raise named from error
-    finally:
-        path.unlink(missing_ok=True)
 
 
 _WRITERS: dict[str, Callable[[Path, Array, Array], list[Path]]] = {

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from nearwise.logging_presets.files import remove_unfinished, replacing
+from nearwise._files import remove_unfinished, replacing
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nearwise.logging_presets.files import replacing
+from nearwise._files import replacing
 from nearwise.logging_presets.record_writer import RecordWriter, plain
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nearwise._files import replacing
 from nearwise.logging_presets.database import ITERATION, Database, identifier
-from nearwise.logging_presets.files import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,6 +12,19 @@ if TYPE_CHECKING:
 
 
 @contextmanager
+def put_in_place(unfinished: Path, target: Path) -> Iterator[None]:
+    """Rename `unfinished`, which the body writes, to `target` once it is on disk; on an error remove it."""
+    try:
+        yield
+        with unfinished.open("r+b") as written:
+            os.fsync(written.fileno())
+        unfinished.replace(target)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a file that takes the place of `path` once it is written and on disk; on an error `path` stays as it was.
 
@@ -26,15 +39,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """
     path = Path(path)
     unfinished = path.with_name(f".{path.name}.tmp")
-    try:
-        with unfinished.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
+    with put_in_place(unfinished, path), unfinished.open("wb") as file:
+        yield file
 
 
 def remove_unfinished(folder: str | os.PathLike[str], ending: str) -> None:
