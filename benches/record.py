@@ -16,7 +16,8 @@ FOLDER = Path(__file__).parent / "record"
 def rows(kind: str) -> dict[str, Any]:
     """What today's record of this machine holds."""
     source = _source(kind)
-    return json.loads(source.read_text())["rows"] if source.exists() else {}  # type: ignore[no-any-return]
+    found: dict[str, Any] = json.loads(source.read_text())["rows"] if source.exists() else {}
+    return found
 
 
 def _source(kind: str) -> Path:

@@ -194,8 +194,14 @@ def test_pairs_are_numbered_so_that_each_can_be_drawn(monkeypatch: pytest.Monkey
     reference = ROWS[: len(theirs)] if self_query else ROWS[20 : 20 + len(theirs)]
     monkeypatch.setattr(pairs, "EVERY_PAIR", 0)
     rows = (ROWS[: len(own)], reference)
-    ignored = lambda done, total: None  # noqa: E731
-    drawn = pairs.sampled_pairs(rows, (own, theirs), resolve("euclidean"), self_query=self_query, report=ignored)
+    told: list[tuple[int, int]] = []
+    drawn = pairs.sampled_pairs(
+        rows,
+        (own, theirs),
+        resolve("euclidean"),
+        self_query=self_query,
+        report=lambda done, total: told.append((done, total)),
+    )
     for kind, values in zip(drawn, by_hand("euclidean", *rows, own, theirs, self_query), strict=True):
         assert kind.is_exact
         np.testing.assert_array_equal(np.sort(kind.values), np.sort(values))

@@ -7,18 +7,15 @@ import inspect
 
 import numpy as np
 import pytest
+import torch
+from pytorch_metric_learning import distances as their_distances
+from pytorch_metric_learning import testers as their_testers
+from pytorch_metric_learning.utils import accuracy_calculator as their_calculator
+from pytorch_metric_learning.utils import inference as their_inference
+from torch.utils.data import TensorDataset
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("pytorch_metric_learning")
-
-from pytorch_metric_learning import distances as their_distances  # noqa: E402
-from pytorch_metric_learning import testers as their_testers  # noqa: E402
-from pytorch_metric_learning.utils import accuracy_calculator as their_calculator  # noqa: E402
-from pytorch_metric_learning.utils import inference as their_inference  # noqa: E402
-from torch.utils.data import TensorDataset  # noqa: E402
-
-from nearwise import distances, evaluation  # noqa: E402
-from nearwise.compat import pytorch_metric_learning as compat  # noqa: E402
+from nearwise import distances, evaluation
+from nearwise.compat import pytorch_metric_learning as compat
 
 ORIGIN = {
     "AccuracyCalculator": their_calculator,

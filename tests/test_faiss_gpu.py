@@ -31,7 +31,7 @@ class GpuIndex(Index):
         super().__init__(index.d, index.ntotal)
         self.gpus = gpus
 
-    def getDevice(self):  # noqa: N802
+    def getDevice(self):  # noqa: N802 - the name that Faiss has
         return self.gpus[0]
 
 

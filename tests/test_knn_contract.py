@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from memory import HIGHEST
 from nearwise.distances import CosineSimilarity, LpDistance
 from nearwise.evaluation import AccuracyCalculator, CustomKNN, FaissKNN
 
@@ -169,7 +170,9 @@ def test_the_default_is_exact_squared_euclidean_search():
     assert default(rows[:1], 1, rows[1:]).indices.tolist() == [[1]]
 
 
-EVALUATED = """
+EVALUATED = (
+    HIGHEST
+    + """
 import sys
 import numpy as np
 from nearwise.evaluation import AccuracyCalculator, CustomKNN
@@ -179,11 +182,11 @@ knn = CustomKNN("sqeuclidean", 256)
 knn_func = {"own": knn, "foreign": lambda *given: knn(*given)}[sys.argv[1]]
 calculator = AccuracyCalculator(knn_func=knn_func)
 calculator.get_accuracy(rows[:500], labels[:500])
-highest = lambda: int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])  # Of this program alone.
 before = highest()
 calculator.get_accuracy(rows, labels)
 print(highest() - before)
 """
+)
 
 
 @pytest.mark.rule("C-10")

@@ -8,12 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from nearwise import distances  # noqa: E402
-from nearwise.backends import _torch_estimate  # noqa: E402
-from nearwise.backends import torch as backend  # noqa: E402
+from nearwise import distances
+from nearwise.backends import _torch_estimate
+from nearwise.backends import torch as backend
 
 DISTANCES = {
     "lp": distances.LpDistance(normalize_embeddings=False),

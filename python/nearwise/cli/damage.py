@@ -1,15 +1,27 @@
 """What libraries say of damaged files, as one kind of error that names the file."""
 
+import struct
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from struct import error as StructError  # noqa: N812
 from tokenize import TokenError
 from zipfile import BadZipFile
-from zlib import error as ZlibError  # noqa: N812
 
 # NumPy parses a header as a Python expression, and reads an .npz through zipfile.
-_ERRORS = (ValueError, TypeError, EOFError, KeyError, OverflowError, RecursionError, NotImplementedError,
-           SyntaxError, TokenError, BadZipFile, StructError, ZlibError)  # fmt: skip
+_ERRORS = (
+    ValueError,
+    TypeError,
+    EOFError,
+    KeyError,
+    OverflowError,
+    RecursionError,
+    NotImplementedError,
+    SyntaxError,
+    TokenError,
+    BadZipFile,
+    struct.error,
+    zlib.error,
+)
 
 
 @contextmanager

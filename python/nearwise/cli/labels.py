@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from nearwise.cli import safetensors
 from nearwise.cli.damage import damage_named
-from nearwise.cli.reading import split_name
+from nearwise.cli.reading import npy_header, split_name
 
 Array = npt.NDArray[Any]
 NAMES = ("labels", "label")
@@ -112,10 +112,7 @@ def _read_npz(path: Path) -> dict[str, Array]:
 
 def _shape(archive: Any, name: str) -> tuple[int, ...]:
     with archive.zip.open(f"{name}.npy") as stream:
-        version = np.lib.format.read_magic(stream)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape: tuple[int, ...] = read(stream)[0]
-        return shape
+        return npy_header(stream)[0]
 
 
 def _read_safetensors(path: Path) -> dict[str, Array]:

@@ -45,6 +45,19 @@ def read_labels(path: Path) -> dict[str, Array]:
     return {name: np.asarray(table[name].to_pylist()) for name in names}
 
 
+def read_pairs(path: Path, choose: Callable[[list[str]], tuple[int, int]]) -> tuple[Array, Array]:
+    """Return the two columns that `choose` finds among the names."""
+    pyarrow = _pyarrow()
+    chosen = choose(_schema(pyarrow, path).names)
+    table = pyarrow.parquet.read_table(path)
+    columns = [table.column(index) for index in chosen]
+    nulls = sum(column.null_count for column in columns)
+    if nulls:
+        raise ValueError(f"{path}: {nulls} scores or labels are null")
+    first, second = (column.to_numpy() for column in columns)
+    return first, second
+
+
 def write_neighbors(path: Path, distances: Array, indices: Array) -> None:
     """Write two columns of lists, one row per query."""
     pyarrow = _pyarrow()

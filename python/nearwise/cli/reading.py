@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -121,9 +121,7 @@ def _pick(path: object, matrices: Mapping[str, str], name: str | None) -> str:
 def _read_npy(path: Path, _name: str | None) -> Source:
     with path.open("rb") as stream:
         with damage_named(path, "an .npy file"):
-            version = np.lib.format.read_magic(stream)
-            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, fortran, dtype = header(stream)
+            shape, fortran, dtype = npy_header(stream)
         offset = stream.tell()
     if dtype.hasobject:
         raise ValueError(f"{path}: expected numbers, got Python objects")
@@ -132,6 +130,13 @@ def _read_npy(path: Path, _name: str | None) -> Source:
     file = MappedFile(path)
     _check_size(path, offset + dtype.itemsize * int(np.prod(shape, dtype=object)), file.size)
     return Source(file.array(dtype, shape, offset, fortran=fortran), file)
+
+
+def npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read shape, whether columns lie one after the other, and element type from the start of an .npy file."""
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return read(stream)
 
 
 def _read_npz(path: Path | BytesIO, name: str | None) -> Source:

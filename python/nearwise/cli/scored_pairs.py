@@ -94,20 +94,9 @@ def _header(path: Path, names: list[str]) -> list[str]:
 
 
 def _read_parquet(path: Path) -> ScoredPairs:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError("Parquet files need pyarrow: install nearwise[parquet]") from None
-    try:
-        table = pyarrow.parquet.read_table(path)
-    except pyarrow.ArrowInvalid as error:
-        raise ValueError(f"{path}: not a Parquet file: {error}") from None
-    chosen = [table.column(index) for index in _columns(path, table.column_names)]
-    nulls = sum(column.null_count for column in chosen)
-    if nulls:
-        raise ValueError(f"{path}: {nulls} scores or labels are null")
-    scores, labels = (column.to_numpy() for column in chosen)
+    from nearwise.cli.parquet import read_pairs
+
+    scores, labels = read_pairs(path, lambda names: _columns(path, names))
     return ScoredPairs(scores, _as_bool(str(path), labels))
 
 

@@ -65,10 +65,11 @@ class _Names:
     """Methods of 2.9's distances."""
 
     is_inverted: Any
+    pairwise: Any
 
     def pairwise_distance(self, query_emb: Any, ref_emb: Any) -> Any:
         """Return ``pairwise(query_emb, ref_emb)``, which, unlike 2.9's, honours normalisation and power."""
-        return self.pairwise(query_emb, ref_emb)  # type: ignore[attr-defined]
+        return self.pairwise(query_emb, ref_emb)
 
     def smallest_dist(self, values: Any, *args: Any, **kwargs: Any) -> Any:
         """Return what is nearest of a tensor: the smallest distances, or the largest similarities."""
@@ -192,7 +193,7 @@ class _Defaults:
     """What the testers of 2.9 do unless told otherwise."""
 
     def __init__(self, *args: Any, pca_suffix: bool = False, **kwargs: Any) -> None:
-        super().__init__(*args, pca_suffix=pca_suffix, **kwargs)  # type: ignore[call-arg]
+        super().__init__(*args, pca_suffix=pca_suffix, **kwargs)  # type: ignore[call-arg]  # of the tester beside it
 
     def _default_calculator(self) -> Any:
         return AccuracyCalculator()

@@ -53,8 +53,7 @@ def epochs(things: dict[str, Any], folder: str | os.PathLike[str], *, best: bool
     """Return the epochs of which there are files of the marker, newest first; an epoch below 0 is none."""
     if not things or not Path(folder).is_dir():
         return []
-    pattern = re.compile(re.escape(_marker(things)) + ("_best" if best else "_") + r"(\d+)\.pth")
-    return sorted((int(m[1]) for name in os.listdir(folder) if (m := pattern.fullmatch(name))), reverse=True)
+    return sorted((e for e in _saved(folder, _marker(things), "best" if best else "") if e >= 0), reverse=True)
 
 
 def load_newest(
@@ -86,11 +85,9 @@ def load_newest(
 def keep_latest(things: dict[str, Any], folder: str | os.PathLike[str], epoch: int) -> None:
     """Remove the latest sets of all other epochs: also of later ones, from which a training has turned back."""
     for key in reversed(things):
-        pattern = re.compile(re.escape(key) + r"_(-?\d+)\.pth")
-        for name in os.listdir(folder):
-            match = pattern.fullmatch(name)
-            if match and int(match[1]) != epoch:
-                Path(folder, name).unlink(missing_ok=True)
+        for other in _saved(folder, key):
+            if other != epoch:
+                _path(folder, key, str(other)).unlink(missing_ok=True)
 
 
 def keep_best(things: dict[str, Any], folder: str | os.PathLike[str], epoch: int) -> None:
@@ -109,6 +106,12 @@ def keep_best(things: dict[str, Any], folder: str | os.PathLike[str], epoch: int
     for other in epochs(things, folder, best=True):
         if other != epoch:
             delete(things, folder, f"best{other}")
+
+
+def _saved(folder: str | os.PathLike[str], key: str, prefix: str = "") -> list[int]:
+    """Return the epochs of which there are files of an object; the untrained model's is -1."""
+    pattern = re.compile(rf"{re.escape(key)}_{prefix}(-?\d+)\.pth")
+    return [int(match[1]) for name in os.listdir(folder) if (match := pattern.fullmatch(name))]
 
 
 def _marker(things: dict[str, Any]) -> str:
