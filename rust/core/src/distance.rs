@@ -1,6 +1,7 @@
 //! Which distance or similarity is asked for. Formulas live with their arithmetic; this names them.
 
 use crate::error::{Error, Result};
+use crate::matrix::Dtype;
 
 /// Added below every norm that divides, so that a zero row normalises to zero.
 pub const NORM_FLOOR: f64 = 1e-12;
@@ -55,6 +56,13 @@ impl Distance {
         // Cosine has its own division by the norms; dividing the rows first would round differently.
         let normalize = if kind == Kind::Cosine { None } else { normalize };
         Ok(Self { kind, power, normalize })
+    }
+
+    /// Whether a search refuses finite rows of this type whose squares are out of range: where it takes squares.
+    #[must_use]
+    pub(crate) fn refuses_large(&self, dtype: Dtype) -> bool {
+        let squares = matches!(self.kind, Kind::Lp(2.0) | Kind::Dot | Kind::Cosine | Kind::Snr);
+        dtype == Dtype::F64 && (squares || self.normalize == Some(2.0))
     }
 
     /// Whether a larger value means nearer.

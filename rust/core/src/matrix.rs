@@ -124,6 +124,16 @@ impl Dtype {
     pub fn returns_f64(self) -> bool {
         self == Self::F64
     }
+
+    /// Bytes of an element.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::F16 | Self::Bf16 => 2,
+            Self::F32 => 4,
+            Self::F64 => 8,
+        }
+    }
 }
 
 impl fmt::Display for Dtype {

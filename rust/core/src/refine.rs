@@ -82,6 +82,11 @@ impl Exact {
         }
     }
 
+    /// The distance that it is for.
+    pub(crate) fn distance(&self) -> &Distance {
+        &self.distance
+    }
+
     /// Whether keys are raw numbers (squared distance, norm, negated product) that a filter's bound can speak of.
     #[must_use]
     pub fn filterable(&self) -> bool {

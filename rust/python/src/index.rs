@@ -1,11 +1,10 @@
 //! Prepared references for Python.
 
-use nearwise_core::knn::{Index, Method, NanPolicy, Options};
+use nearwise_core::knn::Index;
 use pyo3::prelude::*;
 
-use crate::arrays::{RowsArg, indices_to_numpy, matrix_to_numpy};
-use crate::error::CoreError;
-use crate::knn::{PyDistance, StatsTuple, interruptible, stats_tuple};
+use crate::arrays::RowsArg;
+use crate::knn::{Found, PyDistance, Settings, found, interruptible};
 
 /// Adds this file's classes to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -29,21 +28,10 @@ impl PyIndex {
         threads: usize,
         method: &str,
     ) -> PyResult<Self> {
-        let method = Method::named(method).map_err(CoreError::from)?;
         let (reference, distance) = (reference.rows(), distance.0);
-        let nan = if nan_last { NanPolicy::Last } else { NanPolicy::Raise };
+        let settings = Settings::new(false, nan_last, threads, 0, method)?;
         let index = interruptible(py, None, |poll| {
-            Index::new(
-                reference,
-                &distance,
-                &Options {
-                    nan,
-                    threads,
-                    method,
-                    poll: Some(poll),
-                    ..Options::default()
-                },
-            )
+            Index::new(reference, &distance, &settings.options(poll))
         })?;
         Ok(Self(index))
     }
@@ -73,30 +61,11 @@ impl PyIndex {
         batch: usize,
         method: &str,
         progress: Option<Py<PyAny>>,
-    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>, StatsTuple)> {
-        let method = Method::named(method).map_err(CoreError::from)?;
+    ) -> PyResult<Found<'py>> {
         let (query, reference) = (query.rows(), reference.rows());
-        let nan = if nan_last { NanPolicy::Last } else { NanPolicy::Raise };
-        let found = interruptible(py, progress, |poll| {
-            self.0.search(
-                query,
-                reference,
-                k,
-                &Options {
-                    exclude_self,
-                    nan,
-                    threads,
-                    batch,
-                    method,
-                    poll: Some(poll),
-                    ..Options::default()
-                },
-            )
-        })?;
-        Ok((
-            matrix_to_numpy(py, found.distances, query.len(), k)?,
-            indices_to_numpy(py, found.indices, query.len(), k)?,
-            stats_tuple(found.stats),
-        ))
+        let settings = Settings::new(exclude_self, nan_last, threads, batch, method)?;
+        found(py, progress, settings, (query.len(), k), |options| {
+            self.0.search(query, reference, k, options)
+        })
     }
 }

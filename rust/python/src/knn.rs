@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use nearwise_core::distance::{Distance, Kind};
-use nearwise_core::knn::{self, Method, NanPolicy, Options, Stats};
+use nearwise_core::knn::{self, Method, NanPolicy, Neighbors, Options, Stats};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -51,6 +51,9 @@ impl PyDistance {
 /// How a search went: method, level, exact values that were computed.
 pub(crate) type StatsTuple = (&'static str, &'static str, u64);
 
+/// Distances, indices, and how they were found.
+pub(crate) type Found<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, StatsTuple);
+
 pub(crate) fn stats_tuple(stats: Stats) -> StatsTuple {
     (stats.method.name(), stats.level.name(), stats.refined)
 }
@@ -71,31 +74,67 @@ fn search<'py>(
     batch: usize,
     method: &str,
     progress: Option<Py<PyAny>>,
-) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>, StatsTuple)> {
-    let method = Method::named(method).map_err(CoreError::from)?;
+) -> PyResult<Found<'py>> {
     let (query, reference, distance) = (query.rows(), reference.rows(), distance.0);
-    let nan = if nan_last { NanPolicy::Last } else { NanPolicy::Raise };
-    let found = interruptible(py, progress, |poll| {
-        knn::search(
-            query,
-            reference,
-            k,
-            &distance,
-            &Options {
-                exclude_self,
-                nan,
-                threads,
-                batch,
-                method,
-                poll: Some(poll),
-                ..Options::default()
-            },
-        )
-    })?;
+    let settings = Settings::new(exclude_self, nan_last, threads, batch, method)?;
+    found(py, progress, settings, (query.len(), k), |options| {
+        knn::search(query, reference, k, &distance, options)
+    })
+}
+
+/// What searches of every kind can be told.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settings {
+    exclude_self: bool,
+    nan: NanPolicy,
+    threads: usize,
+    batch: usize,
+    method: Method,
+}
+
+impl Settings {
+    pub(crate) fn new(
+        exclude_self: bool,
+        nan_last: bool,
+        threads: usize,
+        batch: usize,
+        method: &str,
+    ) -> PyResult<Self> {
+        Ok(Self {
+            exclude_self,
+            nan: if nan_last { NanPolicy::Last } else { NanPolicy::Raise },
+            threads,
+            batch,
+            method: Method::named(method).map_err(CoreError::from)?,
+        })
+    }
+
+    pub(crate) fn options(self, poll: knn::Poll<'_>) -> Options<'_> {
+        Options {
+            exclude_self: self.exclude_self,
+            nan: self.nan,
+            threads: self.threads,
+            batch: self.batch,
+            method: self.method,
+            poll: Some(poll),
+            ..Options::default()
+        }
+    }
+}
+
+/// Searches without the interpreter lock; (distances, indices), both queries × k, and how they were found.
+pub(crate) fn found<'py>(
+    py: Python<'py>,
+    progress: Option<Py<PyAny>>,
+    settings: Settings,
+    (queries, k): (usize, usize),
+    search: impl FnOnce(&Options<'_>) -> nearwise_core::error::Result<Neighbors> + Send,
+) -> PyResult<Found<'py>> {
+    let neighbors = interruptible(py, progress, |poll| search(&settings.options(poll)))?;
     Ok((
-        matrix_to_numpy(py, found.distances, query.len(), k)?,
-        indices_to_numpy(py, found.indices, query.len(), k)?,
-        stats_tuple(found.stats),
+        matrix_to_numpy(py, neighbors.distances, queries, k)?,
+        indices_to_numpy(py, neighbors.indices, queries, k)?,
+        stats_tuple(neighbors.stats),
     ))
 }
 

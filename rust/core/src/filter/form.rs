@@ -29,7 +29,7 @@
 
 use super::terms::{Term, amount};
 use crate::distance::{Distance, Kind, NORM_FLOOR};
-use crate::matrix::{Dtype, Rows};
+use crate::matrix::Rows;
 use crate::reference::{max_with_nan, normalized, p_norm, scatter as scatter_of};
 
 /// Rows are handled in groups of this many elements, padded with zeros.
@@ -144,8 +144,7 @@ impl Form {
             mean: vec![0.0; padded(features)],
             mean_norm: 0.0,
             scale: 1.0,
-            refuses_large: reference.dtype() == Dtype::F64
-                && (matches!(shape, Shape::Squares | Shape::Products) || distance.normalize == Some(2.0)),
+            refuses_large: distance.refuses_large(reference.dtype()),
         };
         form.fit_to_sample(reference);
         Some(form)

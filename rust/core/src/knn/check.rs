@@ -1,5 +1,7 @@
 //! Rows that a search refuses.
 
+use super::NanPolicy;
+use crate::error::{Error, Result};
 use crate::filter::form::LARGEST_SQUARE;
 use crate::isa::Simd;
 use crate::matrix::{Format, Rows};
@@ -8,6 +10,23 @@ use crate::with_format;
 
 /// What was found among rows, by the first row that has it.
 pub(super) type Refused = crate::filter::Exceptions;
+
+/// An error for what was found in rows that begin at row `start`, if the call does not take it.
+pub(super) fn refuse(argument: &'static str, refused: Refused, start: usize, nan: NanPolicy) -> Result<()> {
+    if let (Some(row), NanPolicy::Raise) = (refused.nan, nan) {
+        return Err(Error::NanRow {
+            argument,
+            row: start + row,
+        });
+    }
+    match refused.large {
+        Some(row) => Err(Error::RowTooLarge {
+            argument,
+            row: start + row,
+        }),
+        None => Ok(()),
+    }
+}
 
 /// Looks for NaN and, with `refuses_large`, for finite rows whose squares are out of range.
 pub(super) fn first_refused<S: Simd>(simd: S, rows: Rows<'_>, refuses_large: bool) -> Refused {

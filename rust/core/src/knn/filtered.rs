@@ -11,13 +11,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::bench::Bench;
+use super::check::Refused;
 use super::plan::{most_room, room};
 use super::run::{Refusals, Search, keep};
 use super::task::{Output, Task, share};
 use crate::error::Result;
 use crate::filter::f32::Tiled;
 use crate::filter::{Filter, Hit};
-use crate::matrix::Format;
+use crate::matrix::{Format, Rows};
 use crate::parallel::{Watch, for_each};
 use crate::select::{Candidate, Candidates, Score};
 
@@ -39,7 +40,14 @@ pub(super) fn run<S: Tiled, F: Format, L: Filter>(
     let shared = shared_thresholds(search);
     for start in (0..n).step_by(rows) {
         let len = rows.min(n - start);
-        pack(search, watch, filter, &mut chunk, start, len)?;
+        let refused = pack(
+            filter,
+            plan.threads,
+            watch,
+            &mut chunk,
+            search.reference.slice(start, start + len),
+        )?;
+        search.refuse("reference", refused, start)?;
         scan(search, watch, filter, &chunk, (start, len), &mut tasks, &shared)?;
     }
     drop(chunk);
@@ -86,15 +94,15 @@ fn scan<S: Tiled, F: Format, L: Filter>(
     )
 }
 
-/// Packs the rows from `start` on, or says which of them the call does not take.
-pub(super) fn pack<S: Tiled, F: Format, L: Filter>(
-    search: &Search<'_, S, F>,
-    watch: &Watch<'_>,
+/// Packs `reference` into a chunk; returns what a call may refuse of it.
+pub(super) fn pack<L: Filter>(
     filter: &L,
+    threads: usize,
+    watch: &Watch<'_>,
     chunk: &mut L::Chunk,
-    start: usize,
-    len: usize,
-) -> Result<()> {
+    reference: Rows<'_>,
+) -> Result<Refused> {
+    let len = reference.len();
     let refusals = Refusals::default();
     let rows_together = PACKED_TOGETHER * filter.panel_rows();
     let pieces: Vec<_> = filter
@@ -102,10 +110,10 @@ pub(super) fn pack<S: Tiled, F: Format, L: Filter>(
         .into_iter()
         .enumerate()
         .collect();
-    let threads = if len * search.reference.features() < 1 << 18 {
+    let threads = if len * reference.features() < 1 << 18 {
         1
     } else {
-        search.plan.threads
+        threads
     };
     for_each(
         threads,
@@ -115,13 +123,13 @@ pub(super) fn pack<S: Tiled, F: Format, L: Filter>(
         |(), (i, mut piece)| {
             let from = i * rows_together;
             let to = (from + rows_together).min(len);
-            let refused = filter.pack(&mut piece, search.reference.slice(start + from, start + to));
+            let refused = filter.pack(&mut piece, reference.slice(from, to));
             if refused.nan.is_some() || refused.large.is_some() {
                 refusals.note(refused, from);
             }
         },
     )?;
-    search.refuse("reference", refusals.found(), start)
+    Ok(refusals.found())
 }
 
 /// What a thread needs to scan blocks.

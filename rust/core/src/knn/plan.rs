@@ -3,6 +3,9 @@
 use crate::error::{Error, Result};
 use crate::filter::f32::MOST_FEATURES;
 use crate::filter::i8::MOST_FEATURES as MOST_FEATURES_I8;
+use crate::filter::{Form, Shape};
+use crate::matrix::Rows;
+use crate::refine::Exact;
 
 /// What decides how to search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +26,23 @@ pub(super) struct Work {
     pub(super) threads: usize,
     /// Bytes of a stored reference row.
     pub(super) row_bytes: usize,
+}
+
+impl Work {
+    /// The work of a search by `exact`'s distance.
+    pub(super) fn new(queries: usize, reference: Rows<'_>, k: usize, exact: &Exact, threads: usize) -> Self {
+        let form = Form::possible(exact.distance()).filter(|_| exact.filterable());
+        Self {
+            queries,
+            references: reference.len(),
+            features: reference.features(),
+            k,
+            filterable: form.is_some(),
+            product: matches!(form, Some(Shape::Squares | Shape::Products)),
+            threads,
+            row_bytes: reference.features() * reference.dtype().bytes(),
+        }
+    }
 }
 
 /// Ways to search; all give the same bits.

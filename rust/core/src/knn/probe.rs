@@ -45,12 +45,6 @@ pub(super) fn pays<L: Filter>(
     (fraction - count(work.k) / count(work.references)) * (PASSED.0 + PASSED.1 * features) < saved
 }
 
-/// Whether a search of prepared references by `filter` is expected to be faster than one of the rows, for queries that
-/// are like them. `work` is that of many queries.
-pub(super) fn pays_prepared<L: Filter>(filter: &L, work: &Work, reference: Rows<'_>) -> bool {
-    pays(filter, work, reference, reference, true)
-}
-
 /// The part of all pairs that is expected to pass `filter`.
 fn passing<L: Filter>(filter: &L, work: &Work, query: Rows<'_>, reference: Rows<'_>, exclude_self: bool) -> f64 {
     let wanted = (reference.len() / PART).clamp(REFERENCES.0, REFERENCES.1);

@@ -1,25 +1,24 @@
 //! One search on one instruction set and element format.
 
-use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ndarray::ArrayView2;
 
 use super::bench::Bench;
-use super::check::{Refused, first_refused};
+use super::check::{Refused, first_refused, refuse};
 use super::index::Prepared;
 use super::plan::{Method, Plan, Work, most_room, room};
-use super::probe::{is_worth_trying, pays, pays_prepared};
+use super::probe::{is_worth_trying, pays};
 use super::task::{Kept, Output, Task, tasks};
 use super::{NanPolicy, Neighbors, Options, Stats, direct, filtered, sorted};
-use crate::distance::{Distance, Kind};
-use crate::error::{Error, Result};
+use crate::distance::Distance;
+use crate::error::Result;
+use crate::filter::Form;
 use crate::filter::f32::Tiled;
-use crate::filter::i8::Visit;
-use crate::filter::{Filter, Form, Shape};
+use crate::filter::i8::{Basis, Chunk, Packs, Visit};
 use crate::isa::Level;
-use crate::matrix::{Dtype, Format, Rows};
+use crate::matrix::{Format, Rows};
 use crate::parallel::{Progress, Watch, for_each};
 use crate::refine::Exact;
 use crate::select::{Candidates, Stage};
@@ -55,23 +54,8 @@ pub(super) fn search<'a, S: Tiled, F: Format>(
     (options, prepared): (&Options<'_>, Option<&Prepared>),
 ) -> Result<Neighbors> {
     let exact = Exact::new(distance, reference.dtype());
-    let form = if exact.filterable() && options.method != Method::Direct {
-        Form::possible(distance)
-    } else {
-        None
-    };
-    let work = Work {
-        queries: query.len(),
-        references: reference.len(),
-        features: reference.features(),
-        k,
-        filterable: form.is_some(),
-        product: matches!(form, Some(Shape::Squares | Shape::Products)),
-        threads: threads(options.threads),
-        row_bytes: reference.features() * size_of::<F::Stored>(),
-    };
+    let work = Work::new(query.len(), reference, k, &exact, threads(options.threads));
     let plan = Plan::new(&work, options.method, options.batch, options.chunk);
-    let squares = matches!(distance.kind, Kind::Lp(2.0) | Kind::Dot | Kind::Cosine | Kind::Snr);
     let progress = Arc::new(Progress::new(
         (query.len() as u64).saturating_mul(reference.len() as u64),
     ));
@@ -84,7 +68,7 @@ pub(super) fn search<'a, S: Tiled, F: Format>(
         k,
         exclude_self: options.exclude_self,
         nan: options.nan,
-        refuses_large: F::DTYPE == Dtype::F64 && (squares || distance.normalize == Some(2.0)),
+        refuses_large: distance.refuses_large(F::DTYPE),
         sign: if distance.is_inverted() { -1.0 } else { 1.0 },
         plan,
         progress: Arc::clone(&progress),
@@ -98,14 +82,14 @@ pub(super) fn search<'a, S: Tiled, F: Format>(
         search.refuse("reference", first_refused(simd, reference, search.refuses_large), 0)?;
     } else if let Some(prepared) = prepared.filter(|_| k < reference.len() / 4) {
         search.plan = Plan::new(&work, Method::I8, options.batch, options.chunk);
-        let (search, watch, output) = (&search, &watch, &mut output);
-        let by_codes = ByCodes {
-            search,
-            watch,
-            output,
-            prepared,
+        let by_int8 = ByInt8 {
+            search: &search,
+            watch: &watch,
+            output: &mut output,
+            work: None,
+            packed: Some(&prepared.chunk),
         };
-        simd.i8_filter(&prepared.form, reference, by_codes)?;
+        simd.i8_filter(&prepared.form, Basis::Fit(prepared.fit), by_int8)?;
     } else if plan.sorted {
         sorted::run(&search, &watch, &mut output)?;
     } else if plan.method == Method::Direct {
@@ -117,17 +101,14 @@ pub(super) fn search<'a, S: Tiled, F: Format>(
         if try_int8 || plan.method == Method::I8 {
             search.plan = Plan::new(&work, Method::I8, options.batch, options.chunk);
             let work = try_int8.then_some(&work);
-            let (search, watch, output) = (&search, &watch, &mut output);
-            done = simd.i8_filter(
-                &form,
-                reference,
-                ByInt8 {
-                    search,
-                    watch,
-                    output,
-                    work,
-                },
-            )?;
+            let by_int8 = ByInt8 {
+                search: &search,
+                watch: &watch,
+                output: &mut output,
+                work,
+                packed: None,
+            };
+            done = simd.i8_filter(&form, Basis::Rows(reference), by_int8)?;
         }
         if !done {
             search.plan = plan;
@@ -154,130 +135,30 @@ struct ByInt8<'s, 'a, S, F: Format> {
     output: &'s mut Output,
     /// If there is a choice, what to decide by.
     work: Option<&'s Work>,
+    /// All references, if they are packed already.
+    packed: Option<&'s Chunk>,
 }
 
 impl<S: Tiled, F: Format> Visit for ByInt8<'_, '_, S, F> {
     /// Whether the search was done.
     type Output = Result<bool>;
 
-    fn visit<L: Filter>(self, filter: &L) -> Result<bool> {
+    fn visit<L: Packs>(self, filter: &L) -> Result<bool> {
         let search = self.search;
         if let Some(work) = self.work
             && !pays(filter, work, search.query, search.reference, search.exclude_self)
         {
             return Ok(false);
         }
-        filtered::run(search, self.watch, filter, self.output)?;
+        match self.packed {
+            Some(chunk) => filtered::run_prepared(search, self.watch, filter, chunk, self.output)?,
+            None => filtered::run(search, self.watch, filter, self.output)?,
+        }
         Ok(true)
     }
 }
 
-/// A search that waits for the 8-bit filter of its prepared references.
-struct ByCodes<'s, 'a, S, F: Format> {
-    search: &'s Search<'a, S, F>,
-    watch: &'s Watch<'s>,
-    output: &'s mut Output,
-    prepared: &'s Prepared,
-}
-
-impl<S: Tiled, F: Format> Visit for ByCodes<'_, '_, S, F> {
-    type Output = Result<()>;
-
-    fn visit<L: Filter>(self, filter: &L) -> Result<()> {
-        let chunk = self.prepared.chunk.downcast_ref::<L::Chunk>();
-        let chunk = chunk.expect("one level always has one tile");
-        filtered::run_prepared(self.search, self.watch, filter, chunk, self.output)
-    }
-}
-
-/// What [`prepare`] makes.
-pub(super) struct Prepare {
-    pub(super) form: Form,
-    pub(super) chunk: Box<dyn Any + Send + Sync>,
-    pub(super) bytes: usize,
-}
-
-/// Packs all of `reference` for the 8-bit filter; none where that does not pay. What the options refuse is an error.
-pub(super) fn prepare<'a, S: Tiled, F: Format>(
-    simd: S,
-    reference: Rows<'a>,
-    view: ArrayView2<'a, F::Stored>,
-    distance: &Distance,
-    options: &Options<'_>,
-) -> Result<Option<Prepare>> {
-    /// Neighbours of a usual search.
-    const USUAL: usize = 10;
-    let exact = Exact::new(distance, reference.dtype());
-    let form = Form::possible(distance).filter(|_| exact.filterable());
-    let work = Work {
-        queries: 1024,
-        references: reference.len(),
-        features: reference.features(),
-        k: USUAL,
-        filterable: form.is_some(),
-        product: matches!(form, Some(Shape::Squares | Shape::Products)),
-        threads: threads(options.threads),
-        row_bytes: reference.features() * size_of::<F::Stored>(),
-    };
-    let plan = Plan::new(&work, Method::I8, 0, 0);
-    let squares = matches!(distance.kind, Kind::Lp(2.0) | Kind::Dot | Kind::Cosine | Kind::Snr);
-    let progress = Arc::new(Progress::new(reference.len() as u64));
-    let search: Search<'_, S, F> = Search {
-        simd,
-        exact,
-        query: reference.slice(0, 0),
-        reference,
-        view,
-        k: 1,
-        exclude_self: false,
-        nan: options.nan,
-        refuses_large: F::DTYPE == Dtype::F64 && (squares || distance.normalize == Some(2.0)),
-        sign: 1.0,
-        plan,
-        progress: Arc::clone(&progress),
-        refined: AtomicU64::new(0),
-    };
-    let watch = Watch::new(options.poll, &progress);
-    let usable = plan.method == Method::I8 && u32::try_from(reference.len()).is_ok();
-    let tried = options.method == Method::I8 || (S::LEVEL > Level::Portable && is_worth_trying(&work));
-    if !usable || !tried {
-        search.refuse("reference", first_refused(simd, reference, search.refuses_large), 0)?;
-        return Ok(None);
-    }
-    let form = Form::fit(distance, reference).expect("the plan knows that there is a form");
-    let choice = (options.method != Method::I8).then_some(&work);
-    let (search, watch) = (&search, &watch);
-    let packed = simd.i8_filter(&form, reference, Packing { search, watch, choice })?;
-    watch.finish()?;
-    Ok(packed.map(|(chunk, bytes)| Prepare { form, chunk, bytes }))
-}
-
-/// References that wait for their 8-bit filter.
-struct Packing<'s, 'a, S, F: Format> {
-    search: &'s Search<'a, S, F>,
-    watch: &'s Watch<'s>,
-    /// If there is a choice, what to decide by.
-    choice: Option<&'s Work>,
-}
-
-impl<S: Tiled, F: Format> Visit for Packing<'_, '_, S, F> {
-    type Output = Result<Option<(Box<dyn Any + Send + Sync>, usize)>>;
-
-    fn visit<L: Filter>(self, filter: &L) -> Self::Output {
-        let (search, n) = (self.search, self.search.reference.len());
-        if let Some(work) = self.choice
-            && !pays_prepared(filter, work, search.reference)
-        {
-            let refused = first_refused(search.simd, search.reference, search.refuses_large);
-            search.refuse("reference", refused, 0)?;
-            return Ok(None);
-        }
-        let mut chunk = filter.chunk(n);
-        filtered::pack(search, self.watch, filter, &mut chunk, 0, n)?;
-        Ok(Some((Box::new(chunk), n * filter.row_bytes())))
-    }
-}
-
+/// As many as are asked for, or as there are processors.
 pub(super) fn threads(asked: usize) -> usize {
     if asked > 0 {
         asked
@@ -289,19 +170,7 @@ pub(super) fn threads(asked: usize) -> usize {
 impl<S: Tiled, F: Format> Search<'_, S, F> {
     /// An error for what was found in rows that begin at row `start`, if the call does not take it.
     pub(super) fn refuse(&self, argument: &'static str, refused: Refused, start: usize) -> Result<()> {
-        if let (Some(row), NanPolicy::Raise) = (refused.nan, self.nan) {
-            return Err(Error::NanRow {
-                argument,
-                row: start + row,
-            });
-        }
-        match refused.large {
-            Some(row) => Err(Error::RowTooLarge {
-                argument,
-                row: start + row,
-            }),
-            None => Ok(()),
-        }
+        refuse(argument, refused, start, self.nan)
     }
 
     /// The query's own row, if it is no neighbour of itself.

@@ -99,7 +99,8 @@ impl Exact {
     }
 
     /// Writes the key of each pair to `keys`, a group for each row; [`Exact::key`] gives the same bits.
-    pub fn keys<S: Simd>(&self, s: S, panel: &Panel, rows: &ReadyRows, keys: &mut [Group]) {
+    #[cfg(test)]
+    pub(super) fn keys<S: Simd>(&self, s: S, panel: &Panel, rows: &ReadyRows, keys: &mut [Group]) {
         self.measures(s, panel, rows, keys);
         for key in keys[..rows.len()].as_flattened_mut() {
             *key = self.key_of(*key);

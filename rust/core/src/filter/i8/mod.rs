@@ -17,7 +17,7 @@ use super::form::Form;
 use super::{Exceptions, Filter, Hit};
 use crate::isa::int8::{Line, Tile, Verdict, query_words, row_lines};
 use crate::matrix::Rows;
-pub use engine::{Int8, Visit};
+pub use engine::{Int8, Packs, Visit};
 
 use bound::{Least, Panel, Query, Row};
 use pack::Scratch;
@@ -29,12 +29,27 @@ use scan::outward;
 pub struct I8<'a, T> {
     tile: T,
     form: &'a Form,
+    fit: Fit,
+    /// B
+    range: f64,
+}
+
+/// What a filter learnt from a sample of the references. It decides how tight the bound is, not whether it holds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fit {
     /// What a panel is expected to be like.
     usual: Panel,
     /// Root of the mean square of the sample's norms.
     norm: f64,
-    /// B
-    range: f64,
+}
+
+/// What a filter is fitted to.
+#[derive(Debug, Clone, Copy)]
+pub enum Basis<'a> {
+    /// A sample of these rows.
+    Rows(Rows<'a>),
+    /// As an earlier filter was.
+    Fit(Fit),
 }
 
 /// Packed references.
@@ -74,9 +89,9 @@ pub struct Block {
 pub const MOST_FEATURES: usize = 1 << 16;
 
 impl<'a, T: Tile> I8<'a, T> {
-    /// The filter for `form`, which is of a product, fitted to a sample of `reference`.
+    /// The filter for `form`, which is of a product, fitted to `basis`.
     #[must_use]
-    pub fn new(tile: T, form: &'a Form, reference: Rows<'_>) -> Self {
+    pub fn new(tile: T, form: &'a Form, basis: Basis<'_>) -> Self {
         let range = f64::from(i32::MAX) - largest_product::<T>(form.features());
         assert!(
             range >= 0.0,
@@ -85,19 +100,30 @@ impl<'a, T: Tile> I8<'a, T> {
         let mut filter = Self {
             tile,
             form,
-            usual: Panel {
-                scale: 1.0,
-                lost: 0.0,
-                norm: 0.0,
+            fit: Fit {
+                usual: Panel {
+                    scale: 1.0,
+                    lost: 0.0,
+                    norm: 0.0,
+                },
+                norm: 1.0,
             },
-            norm: 1.0,
             range,
         };
-        tile.vectorize(
-            #[inline(always)]
-            || filter.fit(reference),
-        );
+        match basis {
+            Basis::Fit(fit) => filter.fit = fit,
+            Basis::Rows(rows) => tile.vectorize(
+                #[inline(always)]
+                || filter.fit(rows),
+            ),
+        }
         filter
+    }
+}
+
+impl<T: Tile> Packs for I8<'_, T> {
+    fn fitted(&self) -> Fit {
+        self.fit
     }
 }
 
@@ -126,7 +152,7 @@ impl<T: Tile> Filter for I8<'_, T> {
         Chunk {
             lines: vec![Line([0; 64]); panels * row_lines::<T>(self.form.features())],
             rows: vec![Row::NEVER; panels * T::ROWS],
-            panels: vec![self.usual; panels],
+            panels: vec![self.fit.usual; panels],
             len: 0,
         }
     }
@@ -164,7 +190,7 @@ impl<T: Tile> Filter for I8<'_, T> {
             queries: Vec::with_capacity(queries),
             thresholds: vec![f64::INFINITY; queries],
             floors: vec![[i32::MAX; 8]; tiles],
-            panel: self.usual,
+            panel: self.fit.usual,
             least: Least { kept: 0.0, lost: 0.0 },
             scale: 1.0,
             verdict: Verdict::default(),

@@ -46,12 +46,12 @@ impl<T: Tile> I8<'_, T> {
         // Nearly all panels then have the same extent, and floors need not be computed anew.
         #[expect(clippy::cast_possible_truncation, reason = "a scale has 24 bits")]
         let scale = scale as f32;
-        self.usual = Panel {
+        self.fit.usual = Panel {
             scale,
             lost: up(1.1 * lost),
             norm: up(1.1 * norm),
         };
-        self.norm = square.sqrt();
+        self.fit.norm = square.sqrt();
     }
 
     #[inline(always)]
@@ -80,13 +80,13 @@ impl<T: Tile> I8<'_, T> {
                 usable += 1.0;
             }
         }
-        let mut shared = self.usual;
-        let ratio = (square / f64::max(usable, 1.0)).sqrt() / self.norm;
+        let mut shared = self.fit.usual;
+        let ratio = (square / f64::max(usable, 1.0)).sqrt() / self.fit.norm;
         if usable > 0.0 && !(1.0 / ALIKE..=ALIKE).contains(&ratio) && ratio > 1e-9 && ratio < 1e9 {
             // A coarse grid of scales, so that neighbours share theirs.
             let ratio = libm::exp2((libm::log2(ratio) * 4.0).round() / 4.0);
             #[expect(clippy::cast_possible_truncation, reason = "a scale has 24 bits")]
-            let scale = (f64::from(self.usual.scale) * ratio) as f32;
+            let scale = (f64::from(self.fit.usual.scale) * ratio) as f32;
             shared = Panel {
                 scale,
                 lost: 0.0,
@@ -160,7 +160,7 @@ impl<T: Tile> I8<'_, T> {
             });
             block.queries.push(query);
         }
-        self.renew_floors(block, self.usual);
+        self.renew_floors(block, self.fit.usual);
     }
 
     #[inline(always)]
@@ -177,7 +177,7 @@ impl<T: Tile> I8<'_, T> {
             n += 1.0;
         }
         let norm = if n > 0.0 { f64::sqrt(square / n) } else { 0.0 };
-        let guess = f64::from(self.usual.scale) * norm / self.norm;
+        let guess = f64::from(self.fit.usual.scale) * norm / self.fit.norm;
         fit::<T, true>(&sample, padded, if guess.is_normal() { guess } else { 0.0 })
     }
 }

@@ -4,7 +4,7 @@ use ndarray::Array2;
 use proptest::prelude::*;
 
 use super::quantize::{code_length, quantize};
-use super::{I8, MOST_FEATURES};
+use super::{Basis, I8, MOST_FEATURES};
 use crate::distance::{Distance, Kind};
 use crate::filter::terms::{Term, without};
 use crate::filter::{Filter, Form};
@@ -147,7 +147,7 @@ fn judge_keys<T: Tile>(
 ) -> Verdict {
     let rows = Rows::F64(reference.view());
     let form = Form::fit(distance, rows).expect("a filter");
-    let filter = I8::new(tile, &form, rows);
+    let filter = I8::new(tile, &form, Basis::Rows(rows));
     let mut chunk = filter.chunk(rows.len());
     for (i, mut piece) in filter.pieces(&mut chunk, rows.len(), 2).into_iter().enumerate() {
         let first = i * 2 * T::ROWS;

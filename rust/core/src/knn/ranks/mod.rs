@@ -19,15 +19,14 @@ mod scan;
 
 use std::sync::Mutex;
 
-use super::check::first_refused;
-use super::run::Refusals;
+use super::check::{first_refused, refuse};
 use super::{NanPolicy, Options};
-use crate::distance::{Distance, Kind};
+use crate::distance::Distance;
 use crate::error::{Error, Result};
 use crate::filter::Form;
 use crate::filter::f32::{MOST_FEATURES, Tiled};
 use crate::isa::{Level, float_env};
-use crate::matrix::{Dtype, Format, Rows};
+use crate::matrix::{Format, Rows};
 use crate::parallel::{Progress, Watch};
 use crate::refine::Exact;
 use crate::retrieval::{Metric, Scores};
@@ -135,22 +134,18 @@ fn run<S: Tiled, F: Format>(
     distance: &Distance,
     options: &Options<'_>,
 ) -> Result<Scores> {
-    let squares = matches!(distance.kind, Kind::Lp(2.0) | Kind::Dot | Kind::Cosine | Kind::Snr);
-    let refuses_large = F::DTYPE == Dtype::F64 && (squares || distance.normalize == Some(2.0));
+    let refuses_large = distance.refuses_large(F::DTYPE);
     debug_assert!(
         options.nan == NanPolicy::Raise,
         "NaN has no place on a ladder of the filter"
     );
     for (argument, rows) in [("query", counting.query), ("reference", counting.reference)] {
-        let refusals = Refusals::default();
-        refusals.note(first_refused(counting.simd, rows, refuses_large), 0);
-        let refused = refusals.found();
-        if let Some(row) = refused.nan {
-            return Err(Error::NanRow { argument, row });
-        }
-        if let Some(row) = refused.large {
-            return Err(Error::RowTooLarge { argument, row });
-        }
+        refuse(
+            argument,
+            first_refused(counting.simd, rows, refuses_large),
+            0,
+            NanPolicy::Raise,
+        )?;
     }
     let watch = Watch::new(options.poll, &counting.progress);
     let parts = Mutex::new(Vec::new());

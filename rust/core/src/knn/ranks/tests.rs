@@ -4,6 +4,7 @@ use ndarray::{Array2, ArrayView2};
 use proptest::prelude::*;
 
 use super::*;
+use crate::distance::Kind;
 use crate::reference;
 use crate::retrieval::{Kind as Family, Neighborhoods, score_neighbors};
 
