@@ -19,6 +19,10 @@ METRICS = {
     "F1": match_f1,
     "correlation": match_mcc,
 }
+OWN_MEMORY = {
+    "float32 own": "nine in ten distinct; at most 40 for each distinct one",
+    "float64 own": "all distinct, at most 40",
+}
 SMALL = 1000
 CALLS = 1000
 # What a process needs beyond its inputs, by the kernel's own account of its highest memory. The metric of one's own
@@ -119,7 +123,7 @@ def _own(threads: int, quick: bool) -> Work:
         return [
             once,
             f"{distinct:,} distinct scores",
-            *_memory(len(scores), {"float32 own": "nine in ten distinct", "float64 own": "all distinct"}),
+            *_memory(len(scores), OWN_MEMORY),
         ]
 
     contestants = {"metric of one's own": select}
