@@ -43,7 +43,7 @@ pub(super) struct Prepared {
 
 impl Index {
     /// Prepares `reference`. Of `options` it takes `nan`, `threads`, `method`, `level` and `poll`;
-    /// [`Method::I8`](super::Method::I8) prepares whatever the data are like.
+    /// [`Method::I8`] prepares whatever the data are like.
     ///
     /// # Errors
     /// [`Error::EmptyReference`], [`Error::NanRow`], [`Error::RowTooLarge`] and [`Error::Interrupted`].
