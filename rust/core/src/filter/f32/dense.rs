@@ -3,7 +3,9 @@
 //! Nothing is dropped: a panel leaves its estimates, and what an estimate says about a key is asked afterwards, for a
 //! whole chunk at once ([`Dense::reach`]) or for one pair ([`Dense::between`]).
 
-use super::{Block, Chunk, F32, Filter, Maximum, Product, Shape, Simd, Sum, Term, U, amount, rounded_down, rounded_up};
+use super::bound::{U, rounded_down, rounded_up};
+use super::{Block, Chunk, F32, Filter, Shape, Simd};
+use crate::filter::terms::{Term, amount};
 
 /// The largest scalars of a chunk's references.
 #[derive(Debug, Clone, Copy, Default)]
@@ -45,14 +47,7 @@ impl<S: Simd, const R: usize, const V: usize, const P: usize> Dense for F32<'_, 
     }
 
     fn estimates<'b>(&self, block: &'b mut Block, chunk: &Chunk, panel: usize) -> &'b [f32] {
-        self.simd.vectorize(
-            #[inline(always)]
-            || match self.form.shape() {
-                Shape::Squares | Shape::Products => self.panel::<Product>(block, chunk, panel, None),
-                Shape::Absolute => self.panel::<Sum>(block, chunk, panel, None),
-                Shape::Largest => self.panel::<Maximum>(block, chunk, panel, None),
-            },
-        );
+        self.panel(block, chunk, panel, None);
         &block.sums[..block.scalars.len() * P]
     }
 
