@@ -385,7 +385,9 @@ impl Form {
             }
             lanes.iter().sum()
         };
-        let underflow = amount(Term::Underflow, count(self.features) * 2.0_f64.powi(-1074));
+        // Refinement divides what underflowed by two norms, neither less than 1e-12.
+        let divided = if self.row == RowForm::Unit { 1.001e24 } else { 1.0 };
+        let underflow = amount(Term::Underflow, divided * count(self.features) * 2.0_f64.powi(-1074));
         let slack = self.evaluation() * 2.0 * self.mean_norm + underflow * scale;
         if norm.is_nan() || norm > 1.0 + 2e-9 || !slack.is_finite() || !scale.is_normal() || !product.is_finite() {
             return Fate::Unknown;

@@ -32,6 +32,12 @@ pub struct Hit {
     pub upper: f64,
 }
 
+/// Lanes of [`Uppers`].
+pub const SPREAD: usize = 16;
+
+/// Upper bounds of keys of one query; those that are not infinite belong to different rows.
+pub type Uppers = [f64; SPREAD];
+
 /// One kind of estimate: how rows are packed, multiplied and bounded.
 pub trait Filter: Sync {
     /// Packed references.
@@ -76,9 +82,38 @@ pub trait Filter: Sync {
     /// Appends to `hits` every pair of the panel whose lower bound is not above its query's threshold.
     fn scan(&self, block: &mut Self::Block, chunk: &Self::Chunk, panel: usize, hits: &mut Vec<Hit>);
 
+    /// Lowers the upper bounds of each query of the block, as far as rows of the panel can: a row goes to one lane.
+    fn lower_uppers(&self, block: &mut Self::Block, chunk: &Self::Chunk, panel: usize, uppers: &mut [Uppers]);
+
     /// Bounds of every pair of the panel, NaN-free, row-major (queries of the block × [`Filter::panel_rows`]):
     /// (lower, upper). Unusable queries, unknown and padded references get (−∞, ∞).
     fn bounds(&self, block: &mut Self::Block, chunk: &Self::Chunk, panel: usize, out: &mut [(f64, f64)]);
+}
+
+/// How many of the upper bounds of the panel from row `first` on do not hold: the least of a query's must be no less
+/// than the least key, the second than the second, and so on. `keys` has a row for each query.
+#[cfg(test)]
+fn uppers_that_fail<L: Filter>(
+    filter: &L,
+    block: &mut L::Block,
+    chunk: &L::Chunk,
+    panel: usize,
+    keys: &[Vec<f64>],
+) -> usize {
+    let width = filter.panel_rows();
+    let mut uppers = vec![[f64::INFINITY; SPREAD]; keys.len()];
+    filter.lower_uppers(block, chunk, panel, &mut uppers);
+    let failing = |(uppers, keys): (&mut Uppers, &Vec<f64>)| {
+        let mut keys: Vec<f64> = keys.iter().skip(panel * width).take(width).copied().collect();
+        keys.sort_by(f64::total_cmp);
+        uppers.sort_by(f64::total_cmp);
+        let finite = uppers.iter().filter(|upper| **upper < f64::INFINITY);
+        finite
+            .zip(keys.iter().chain(std::iter::repeat(&f64::NAN)))
+            .filter(|(upper, key)| key.is_nan() || key > upper)
+            .count()
+    };
+    uppers.iter_mut().zip(keys).map(failing).sum()
 }
 
 /// What was found among packed rows.

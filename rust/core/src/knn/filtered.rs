@@ -15,6 +15,7 @@ use super::check::Refused;
 use super::plan::{most_room, room};
 use super::run::{Refusals, Search, keep};
 use super::task::{Output, Task, share};
+use super::warm::first_uppers;
 use crate::error::Result;
 use crate::filter::f32::Tiled;
 use crate::filter::{Filter, Hit};
@@ -162,17 +163,27 @@ impl<'a, 's, 'f, S: Tiled, F: Format, L: Filter> Worker<'a, 's, 'f, S, F, L> {
         let fresh = Candidates::new(search.k, room(search.k), most_room(search.k));
         self.candidates.resize(task.len.max(self.candidates.len()), fresh);
         let block = block_of(search, filter, &mut task.packed, &mut self.packed, task.first, task.len);
+        let unit = filter.panel_rows();
+        let rows = share(len, task.part, search.plan.parts, unit);
+        let panels = rows.start / unit..rows.end.div_ceil(unit);
+        let wanted = search.k + usize::from(search.exclude_self);
+        let uppers = if start == 0 {
+            first_uppers(filter, block, chunk, task.len, panels.clone(), search.plan.warm, wanted)
+        } else {
+            Vec::new()
+        };
         for (query, (candidates, kept)) in self.candidates.iter_mut().zip(&task.kept).enumerate() {
             let mut threshold = kept.threshold;
             if let Some(shared) = shared.get(task.first + query) {
                 threshold = threshold.min(f64::from_bits(shared.load(Ordering::Relaxed)));
             }
+            if let Some(&upper) = uppers.get(query).filter(|upper| **upper < threshold) {
+                let scorer = self.bench.scorer(query);
+                threshold = threshold.min(scorer.widest(scorer.rank(upper)));
+            }
             candidates.restart(&kept.list, threshold);
             filter.set_threshold(block, query, threshold);
         }
-        let unit = filter.panel_rows();
-        let rows = share(len, task.part, search.plan.parts, unit);
-        let panels = rows.start / unit..rows.end.div_ceil(unit);
         for panel in panels {
             if search.progress.stopped() {
                 return;

@@ -15,6 +15,7 @@ mod sorted;
 mod task;
 #[cfg(test)]
 mod tests;
+mod warm;
 
 pub use index::Index;
 pub use plan::Method;

@@ -106,6 +106,8 @@ pub(super) struct Plan {
     pub(super) chunk: usize,
     /// Whether the packed queries of all blocks are kept from chunk to chunk.
     pub(super) keep_packed: bool,
+    /// References from whose bounds the first thresholds are taken; 0 for none.
+    pub(super) warm: usize,
     /// Whether candidates of a chunk are refined while it is at hand, and not at the end.
     pub(super) settle: bool,
 }
@@ -214,6 +216,7 @@ impl Plan {
             parts,
             chunk: chunk.min(work.references),
             keep_packed: work.queries.saturating_mul(packed_row) <= PACKED_BYTES,
+            warm: warm(work, method),
             settle: work.references.saturating_mul(work.row_bytes) > SETTLE_BYTES,
         }
     }
@@ -262,10 +265,20 @@ fn block(work: &Work, method: Method, threads: usize) -> usize {
     if even >= 12 { even / 12 * 12 } else { even }
 }
 
+/// References that give the first thresholds. Each takes the time of a tile once more; without them, what comes first
+/// passes whatever it is, and a pair that passes takes the time of some thousand features of a tile.
+fn warm(work: &Work, method: Method) -> usize {
+    if method == Method::I8 {
+        (50_000_usize.saturating_mul(work.k) / (work.features + 64)).min(work.references / 4)
+    } else {
+        0
+    }
+}
+
 /// Candidates that a query's buffer holds while its block is searched, where the bounds are tight.
 #[must_use]
 pub(super) fn room(k: usize) -> usize {
-    k + k.max(64)
+    k + (2 * k).max(64)
 }
 
 /// Candidates that it holds at most: at 8 bits three or four pass for each neighbour.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::Tiled;
 use crate::distance::{Distance, Kind};
 use crate::filter::terms::{Term, without};
-use crate::filter::{Filter, Form};
+use crate::filter::{Filter, Form, uppers_that_fail};
 use crate::isa::{Simd, for_every_simd};
 use crate::matrix::{F64, Rows};
 use crate::refine::Exact;
@@ -44,6 +44,10 @@ fn fault<S: Tiled>(simd: S, distance: &Distance, query: &Array2<f64>, reference:
     let mut out = vec![(0.0, 0.0); query.nrows() * width];
     let mut hits = Vec::new();
     for panel in 0..panels {
+        let failing = uppers_that_fail(&filter, &mut block, &chunk, panel, &keys);
+        if failing > 0 {
+            return Some(format!("{distance:?}, panel {panel}: {failing} upper bounds"));
+        }
         filter.bounds(&mut block, &chunk, panel, &mut out);
         for (i, row) in keys.iter().enumerate() {
             for j in panel * width..((panel + 1) * width).min(n) {
@@ -178,5 +182,16 @@ fn the_rounding_terms_are_needed() {
             assert!(!both(Term::QueryRounding), "{kind:?} without the query's");
             assert!(!both(Term::ReferenceRounding), "{kind:?} without the reference's");
         }
+    });
+}
+
+#[test]
+fn products_that_underflow_before_they_are_divided_are_covered() {
+    // Their sum has few bits left, and the cosine divides it by norms of 1e-12.
+    let rows = |phase: f64| Array2::from_shape_fn((40, 257), |(i, j)| ((i * 257 + j) as f64 + phase).sin() * 1e-161);
+    for_every_simd!(simd => {
+        let is_held = || held(simd, Kind::Cosine, &rows(0.0), &rows(0.3));
+        assert!(is_held(), "with all terms");
+        assert!(!without(Term::Underflow, is_held), "without underflow");
     });
 }

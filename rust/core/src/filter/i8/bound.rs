@@ -23,7 +23,7 @@
 //! β + a·b must not wrap around: with |a·b| ≤ 2³¹ − 1 − B, β below −B is raised to −B, and where β is above B the row
 //! is not compared but kept. T is clamped to ±(2³¹ − 1).
 
-use super::quantize::Norms;
+use super::quantize::{Norms, WHOLE};
 use crate::filter::form::Operand;
 use crate::filter::terms::{Term, amount};
 
@@ -54,9 +54,9 @@ pub(super) struct Query {
     pub(super) kept: f64,
 }
 
-/// The least c and h of a block.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Least {
+/// c and h, the least or the most of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Extent {
     pub(super) kept: f64,
     pub(super) lost: f64,
 }
@@ -70,6 +70,21 @@ pub(super) struct Panel {
     pub(super) lost: f32,
     /// N
     pub(super) norm: f32,
+}
+
+impl Panel {
+    /// What covers `other` too, if this does not. Floors for it are hardly lower than those for either, and to make
+    /// them anew for every panel takes longer than the tiles of short rows.
+    pub(super) fn widened(&self, other: &Self) -> Option<Self> {
+        if other.scale != self.scale {
+            return Some(*other);
+        }
+        (other.lost > self.lost || other.norm > self.norm).then(|| Self {
+            scale: self.scale,
+            lost: self.lost.max(other.lost),
+            norm: self.norm.max(other.norm),
+        })
+    }
 }
 
 impl Row {
@@ -113,17 +128,28 @@ impl Row {
         (self.lost, self.norm)
     }
 
+    /// The row's share of the most that a key of a block can be, infinite if nothing is known.
+    #[inline(always)]
+    pub(super) fn upper(&self, most: &Extent) -> f64 {
+        let (offset, norm) = (f64::from(self.offset), f64::from(self.norm) + f64::from(self.lost));
+        let half = f64::from(self.slack) + half(most.kept, most.lost, self);
+        let magnitude = offset.abs() + half + most.kept * norm;
+        offset + half + amount(Term::Comparison, ROUNDING * magnitude)
+    }
+
     /// β, or none if the row must be kept.
     #[inline(always)]
-    pub(super) fn start(&self, least: &Least, product: f64, range: f64) -> (i32, bool) {
+    pub(super) fn start(&self, least: &Extent, product: f64, range: f64) -> (i32, bool) {
         let share = f64::from(self.offset) - f64::from(self.slack);
         let error = half(least.kept, least.lost, self);
         let rounding = amount(Term::Comparison, ROUNDING * (share.abs() + error));
         let beta = (error + rounding - share) / product;
+        // No branches, so that several rows go together.
         let kept = beta > range || beta.is_nan();
-        let beta = if kept { 0.0 } else { beta.max(-range).ceil() };
-        #[expect(clippy::cast_possible_truncation, reason = "within the range")]
-        let start = beta as i32;
+        let beta = if beta > -range { beta } else { -range };
+        let whole = if kept { 0.0 } else { beta.ceil() } + WHOLE;
+        #[expect(clippy::cast_possible_truncation, reason = "the low bits are the number")]
+        let start = whole.to_bits() as i32;
         (start, kept)
     }
 }
@@ -146,6 +172,12 @@ impl Query {
         }
     }
 
+    /// The query's share of the most that a scaled key can be.
+    pub(super) fn upper(&self) -> f64 {
+        let rounding = amount(Term::Comparison, ROUNDING * (self.offset.abs() + self.slack));
+        self.offset + self.slack + rounding
+    }
+
     /// The threshold in scaled keys, not less.
     pub(super) fn threshold(&self, key: f64) -> f64 {
         let scaled = key * self.scale;
@@ -155,7 +187,7 @@ impl Query {
 
     /// T
     #[inline(always)]
-    pub(super) fn floor(&self, threshold: f64, least: &Least, panel: &Panel, product: f64) -> i32 {
+    pub(super) fn floor(&self, threshold: f64, least: &Extent, panel: &Panel, product: f64) -> i32 {
         let excess = amount(
             Term::ReferenceRounding,
             (self.kept - least.kept) * f64::from(panel.lost),

@@ -14,12 +14,12 @@ mod scan;
 mod tests;
 
 use super::form::Form;
-use super::{Exceptions, Filter, Hit};
+use super::{Exceptions, Filter, Hit, Uppers};
 use crate::isa::int8::{Line, Tile, Verdict, query_words, row_lines};
 use crate::matrix::Rows;
 pub use engine::{Int8, Packs, Visit};
 
-use bound::{Least, Panel, Query, Row};
+use bound::{Extent, Panel, Query, Row};
 use pack::Scratch;
 use quantize::largest_product;
 use scan::outward;
@@ -76,10 +76,11 @@ pub struct Block {
     queries: Vec<Option<Query>>,
     /// In scaled keys.
     thresholds: Vec<f64>,
-    /// T of every query, for panels like `panel`.
+    /// T of every query, for panels within `panel`.
     floors: Vec<[i32; 8]>,
     panel: Panel,
-    least: Least,
+    least: Extent,
+    most: Extent,
     /// s
     scale: f64,
     verdict: Verdict,
@@ -191,7 +192,8 @@ impl<T: Tile> Filter for I8<'_, T> {
             thresholds: vec![f64::INFINITY; queries],
             floors: vec![[i32::MAX; 8]; tiles],
             panel: self.fit.usual,
-            least: Least { kept: 0.0, lost: 0.0 },
+            least: Extent::default(),
+            most: Extent::default(),
             scale: 1.0,
             verdict: Verdict::default(),
         }
@@ -242,6 +244,13 @@ impl<T: Tile> Filter for I8<'_, T> {
                     },
                 );
             },
+        );
+    }
+
+    fn lower_uppers(&self, block: &mut Block, chunk: &Chunk, panel: usize, uppers: &mut [Uppers]) {
+        self.tile.vectorize(
+            #[inline(always)]
+            || self.panel_uppers(block, chunk, panel, uppers),
         );
     }
 

@@ -1,6 +1,6 @@
 //! Rows into panels and blocks: the scales, the codes, what they lose.
 
-use super::bound::{Least, Panel, Query, Row, up};
+use super::bound::{Extent, Panel, Query, Row, up};
 use super::quantize::{code_length, fit, quantize};
 use super::{Block, I8, Piece};
 use crate::filter::form::{Fate, Operand, Shape, count, widen_into};
@@ -139,10 +139,11 @@ impl<T: Tile> I8<'_, T> {
         block.words.fill(0);
         block.floors.fill([i32::MAX; 8]);
         block.thresholds.fill(f64::INFINITY);
-        block.least = Least {
+        block.least = Extent {
             kept: f64::INFINITY,
             lost: f64::INFINITY,
         };
+        block.most = Extent::default();
         let mut codes = vec![0; code_length(padded)];
         let size = query_words::<T>(self.form.features());
         for (i, operand) in operands.iter().enumerate() {
@@ -156,6 +157,8 @@ impl<T: Tile> I8<'_, T> {
                 let query = Query::new(&operand, &norms);
                 block.least.kept = block.least.kept.min(query.kept);
                 block.least.lost = block.least.lost.min(query.lost);
+                block.most.kept = block.most.kept.max(query.kept);
+                block.most.lost = block.most.lost.max(query.lost);
                 query
             });
             block.queries.push(query);

@@ -4,7 +4,7 @@ use crate::filter::form::count;
 use crate::isa::int8::{Tile, half, padding};
 
 /// Adding it rounds a small float64 to a whole number, which then stands in the low bits.
-const WHOLE: f64 = 1.5 * (1_u64 << 52) as f64;
+pub(super) const WHOLE: f64 = 1.5 * (1_u64 << 52) as f64;
 
 /// Lanes of the sums below.
 const LANES: usize = 16;

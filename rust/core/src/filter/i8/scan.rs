@@ -3,13 +3,14 @@
 use super::bound::{Panel, Query};
 use super::{Block, Chunk, I8};
 use crate::filter::terms::{Term, amount};
+use crate::filter::{SPREAD, Uppers};
 use crate::isa::int8::{MAX_ROWS, PanelRow, Tile, query_words, row_lines};
 
 /// Gets (query, its row in the block, row in the chunk, threshold, interval of the scaled key).
 pub(super) type Report<'r> = &'r mut dyn FnMut(&Query, usize, usize, f64, (f64, f64));
 
 impl<T: Tile> I8<'_, T> {
-    /// Makes the floors those for panels like `panel`.
+    /// Makes the floors those for panels within `panel`.
     #[inline(always)]
     pub(super) fn renew_floors(&self, block: &mut Block, panel: Panel) {
         block.panel = panel;
@@ -29,8 +30,8 @@ impl<T: Tile> I8<'_, T> {
         let lines = &chunk.lines[panel * size..][..size];
         let rows = &chunk.rows[panel * T::ROWS..][..T::ROWS];
         let shared = chunk.panels[panel];
-        if shared != block.panel {
-            self.renew_floors(block, shared);
+        if let Some(wider) = block.panel.widened(&shared) {
+            self.renew_floors(block, wider);
         }
         let product = block.scale * f64::from(shared.scale);
         let mut start = PanelRow([0; MAX_ROWS]);
@@ -63,6 +64,43 @@ impl<T: Tile> I8<'_, T> {
                     let dot = block.verdict.sums[(i % T::QUERIES) * T::ROWS + lane].wrapping_sub(start.0[lane]);
                     let interval = query.interval(row, product, dot);
                     report(query, i, panel * T::ROWS + lane, block.thresholds[i], interval);
+                }
+            }
+        }
+    }
+}
+
+impl<T: Tile> I8<'_, T> {
+    /// See [`Filter::lower_uppers`](crate::filter::Filter::lower_uppers).
+    #[inline(always)]
+    pub(super) fn panel_uppers(&self, block: &mut Block, chunk: &Chunk, panel: usize, uppers: &mut [Uppers]) {
+        let size = row_lines::<T>(self.form.features());
+        let lines = &chunk.lines[panel * size..][..size];
+        let product = block.scale * f64::from(chunk.panels[panel].scale);
+        let mut shares = [f64::INFINITY; MAX_ROWS];
+        for (share, row) in shares.iter_mut().zip(&chunk.rows[panel * T::ROWS..][..T::ROWS]) {
+            *share = row.upper(&block.most);
+        }
+        let (shares, _) = shares.as_chunks::<SPREAD>();
+        let size = query_words::<T>(self.form.features());
+        let queries = block.queries.chunks(T::QUERIES).zip(uppers.chunks_mut(T::QUERIES));
+        for (words, (queries, uppers)) in block.words.chunks_exact(size).zip(queries) {
+            let start = PanelRow([0; MAX_ROWS]);
+            self.tile.tile(words, lines, &start, &[i32::MIN; 8], &mut block.verdict);
+            let sums = block.verdict.sums.chunks_exact(T::ROWS);
+            for ((query, uppers), sums) in queries.iter().zip(uppers).zip(sums) {
+                let Some(query) = query else { continue };
+                let mut least = [f64::INFINITY; SPREAD];
+                for (sums, shares) in sums.as_chunks::<SPREAD>().0.iter().zip(shares) {
+                    for j in 0..SPREAD {
+                        let upper = shares[j] - product * f64::from(sums[j]);
+                        // NaN lowers nothing.
+                        least[j] = if upper < least[j] { upper } else { least[j] };
+                    }
+                }
+                for j in 0..SPREAD {
+                    let (_, upper) = outward(0.0, (query.upper() + least[j]) * query.inverse);
+                    uppers[j] = uppers[j].min(upper);
                 }
             }
         }

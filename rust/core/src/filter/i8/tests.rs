@@ -7,7 +7,7 @@ use super::quantize::{code_length, quantize};
 use super::{Basis, I8, MOST_FEATURES};
 use crate::distance::{Distance, Kind};
 use crate::filter::terms::{Term, without};
-use crate::filter::{Filter, Form};
+use crate::filter::{Filter, Form, uppers_that_fail};
 use crate::isa::Portable;
 use crate::isa::int8::{Model as TileModel, Sixteen, ThirtyTwo, Tile, half, padding};
 use crate::matrix::{F64, Rows};
@@ -163,6 +163,7 @@ fn judge_keys<T: Tile>(
     let panels = rows.len().div_ceil(T::ROWS);
     let mut bounds = vec![(0.0, 0.0); queries * T::ROWS];
     for panel in 0..panels {
+        verdict.outside += uppers_that_fail(&filter, &mut block, &chunk, panel, keys);
         filter.bounds(&mut block, &chunk, panel, &mut bounds);
         for (i, bounds) in bounds.chunks(T::ROWS).enumerate() {
             for (row, &(lower, upper)) in (panel * T::ROWS..rows.len()).zip(bounds) {
