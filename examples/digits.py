@@ -134,10 +134,17 @@ def draw_embedding(path: Path, points: Tensor, labels: Tensor) -> None:
     plt.close(figure)
 
 
+def positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+    return number
+
+
 def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--out", type=Path, default=Path("digits-out"), help="folder for models, records and figures")
-    parser.add_argument("--epochs", type=int, default=60, help="train at most so many epochs")
+    parser.add_argument("--epochs", type=positive, default=60, help="train at most so many epochs")
     parser.add_argument("--patience", type=int, default=8, help="stop when the best epoch lies further back")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)

@@ -36,3 +36,9 @@ def test_the_example_goes_on_where_it_stopped(digits, tmp_path):
     digits.main(["--out", str(tmp_path), "--epochs", "1"])
     assert digits.main(["--out", str(tmp_path), "--epochs", "2"])["epochs"] == 2
     assert digits.main(["--out", str(tmp_path), "--epochs", "2"])["epochs"] == 2
+
+
+def test_the_example_says_what_epochs_may_be(digits, capsys):
+    with pytest.raises(SystemExit):
+        digits.main(["--epochs", "0"])
+    assert "argument --epochs: must be at least 1, got 0" in capsys.readouterr().err

@@ -1,5 +1,4 @@
 import csv
-import logging
 import math
 import os
 import random
@@ -260,8 +259,76 @@ def test_the_references_of_a_split_are_found_in_the_record(tmp_path):
     assert again.history()[P1] == [0.5]
     run.tester.test(both(), 1, torch.nn.Identity(), splits_to_eval=[("val", ["train", "val"])])
     run.keeper.save_records()
-    with pytest.raises(ValueError, match="several reference sets"):
+    with pytest.raises(ValueError, match=r"several reference sets: ask for one of .*'val_vs_TRAIN_and_VAL'"):
         Run(tmp_path).history()
+    hooks, tester = Run(tmp_path).hooks, Run(tmp_path).tester
+    assert hooks.get_accuracy_history(tester, "val_vs_train")[P1] == [0.5]
+    assert hooks.get_accuracy_history(tester, "val_vs_TRAIN_and_VAL")[P1] == [0.25]
+
+
+@pytest.mark.rule("H-10")
+def test_after_a_restart_a_split_against_itself_is_not_taken_for_another_reference_set(tmp_path):
+    run = Run(tmp_path)
+    run.tester.accuracy_calculator.values = [0.5, 0.25]
+    run.tester.test(both(), 1, torch.nn.Identity(), splits_to_eval=[("val", ["train"]), ("val", ["val"])])
+    run.keeper.save_records()
+    assert run.hooks.get_accuracy_history(run.tester, "val")[P1] == [0.5]
+    again = Run(tmp_path)
+    with pytest.raises(ValueError, match="'val_vs_TRAIN', 'val_vs_val'"):
+        again.history()
+    assert again.hooks.get_accuracy_history(again.tester, "val_vs_val")[P1] == [0.25]
+    assert again.hooks.get_accuracy_history(again.tester, "val_vs_train")[P1] == [0.5]
+
+
+@pytest.mark.rule("H-8")
+@pytest.mark.parametrize("names", [("val", "VAL"), ("a/b", "a_b")])
+def test_splits_that_would_share_a_record_are_refused_before_the_training(tmp_path, names):
+    run = Run(tmp_path)
+    data = dict.fromkeys(names, both()["val"])
+    run.hooks.validation_split_name = names[0]
+    with pytest.raises(ValueError, match=f"splits '{names[0]}' and '{names[1]}' would have one record"):
+        run.hooks.end_of_epoch_hook(run.tester, data, run.folder)
+    run.tester.accuracy_calculator.values = [0.5, 0.25]
+    with pytest.raises(ValueError, match="would have one record"):
+        run.tester.test(data, 1, torch.nn.Identity())
+    assert not run.keeper.record_writer.records
+
+
+@pytest.mark.rule("H-7")
+def test_results_are_recorded_whatever_a_subclass_makes_of_the_hook(tmp_path):
+    class Silent(HookContainer):
+        def end_of_testing_hook(self, tester):
+            self.seen = list(tester.all_accuracies)
+
+    run = Run(tmp_path, 0.5)
+    hooks = Silent(run.keeper, primary_metric=run.hooks.primary_metric)
+    run.tester.end_of_testing_hook = hooks.end_of_testing_hook
+    assert hooks.run_tester_separately(run.tester, {"val": both()["val"]}, 1, torch.nn.Identity(), None)
+    assert hooks.seen == ["val"]
+    assert hooks.get_accuracy_history(run.tester, "val")[P1] == [0.5]
+
+
+@pytest.mark.rule("H-12")
+def test_losses_of_an_iteration_that_was_done_again_count_once(tmp_path):
+    run = Run(tmp_path)
+    for iterations, loss in ((range(1, 5), 0.5), (range(3, 6), 0.25)):
+        for iteration in iterations:
+            run.keeper.update_records({"total_loss": loss}, iteration, parent_name="loss_histories")
+        run.keeper.save_records()
+    found = run.hooks.get_loss_history()
+    assert found == {"~iteration~": [1, 2, 3, 4, 5], "total_loss": [0.5, 0.5, 0.25, 0.25, 0.25]}
+    with pytest.raises(ValueError, match=r"loss_names must be among the recorded .*'total_loss'.*'metric'"):
+        run.hooks.get_loss_history(["metric"])
+
+
+@pytest.mark.rule("H-10")
+def test_an_epoch_that_is_evaluated_again_keeps_its_place_in_the_history(tmp_path):
+    Run(tmp_path, 0.5, 0.7, 0.6).epochs(1, 2, 3)
+    again = Run(tmp_path, 0.4)
+    again.hooks.run_tester_separately(
+        again.tester, {"val": both()["val"]}, 2, torch.nn.Identity(), None, skip_eval_if_already_done=False
+    )
+    assert again.history() == {"epoch": [1, 2, 3], P1: [0.5, 0.4, 0.6]}
 
 
 @pytest.mark.rule("H-10")
@@ -365,7 +432,7 @@ def test_files_that_are_not_of_the_wanted_kind_are_not_loaded(tmp_path):
 
 
 @pytest.mark.rule("H-16")
-def test_a_set_of_files_that_is_not_whole_is_passed_over(tmp_path, caplog):
+def test_a_set_of_files_that_is_not_whole_is_passed_over(tmp_path):
     run = Run(tmp_path)
     for epoch in (3, 4):
         run.trainer.become(epoch)
@@ -375,9 +442,11 @@ def test_a_set_of_files_that_is_not_whole_is_passed_over(tmp_path, caplog):
     assert run.hooks.load_latest_saved_models(again, run.folder) == 4
     assert again.weights() == {3}
     (run.folder / "metric_loss_3.pth").unlink()
-    with caplog.at_level(logging.WARNING, logger="nearwise.logging_presets"):
-        assert run.hooks.load_latest_saved_models(Trainer(), run.folder) == 5
-    assert "embedder_4.pth" in caplog.text
+    untouched = Trainer()
+    before = untouched.weights()
+    with pytest.raises(FileNotFoundError, match=r"epoch 4 must be whole, missing are .*embedder_4\.pth"):
+        run.hooks.load_latest_saved_models(untouched, run.folder)
+    assert untouched.weights() == before
 
 
 @pytest.mark.rule("H-17")

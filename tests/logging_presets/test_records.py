@@ -146,8 +146,10 @@ def table_of(content):
 @pytest.mark.rule("H-9")
 def test_all_groups_of_a_saving_are_in_the_database_or_none(tmp_path):
     writer = RecordWriter(tmp_path)
+    with sqlite3.connect(tmp_path / "logs.db") as connection:
+        connection.execute("CREATE VIEW second AS SELECT 1 AS a")
     writer.append("first", "a", 1, 1)
-    writer.append("second", "a", object(), 1)
+    writer.append("second", "a", 1, 1)
     with pytest.raises(sqlite3.Error):
         writer.save_records()
     assert not writer.table_exists("first")
@@ -292,3 +294,45 @@ def test_the_same_groups_are_found_in_objects_as_by_record_keeper(tmp_path):
     )
     assert ours == theirs
     assert "metric_loss_ContrastiveLoss" in ours
+
+
+@pytest.mark.rule("H-9")
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [(2**63, ValueError), (1j, TypeError), ([1, object()], TypeError), ([[2**70, 1], [1, 1]], ValueError)],
+)
+def test_a_value_that_no_file_can_hold_is_refused_when_it_comes(tmp_path, value, error):
+    writer = RecordWriter(tmp_path, save_lists=True)
+    writer.append("group", "good", 1, 1)
+    with pytest.raises(error, match=r"values must be .* in series 'bad' of group 'group'"):
+        writer.append("group", "bad", value, 1)
+    writer.save_records()
+    assert writer.query("SELECT good FROM [group]", return_dict=True) == {"good": [1]}
+
+
+@pytest.mark.rule("H-9")
+def test_damaged_records_are_named(tmp_path):
+    (tmp_path / "logs.db").write_bytes(b"no database" * 100)
+    with pytest.raises(ValueError, match=r"logs\.db must be a whole SQLite database"):
+        RecordWriter(tmp_path)
+    (tmp_path / "logs.db").unlink()
+    writer = RecordWriter(tmp_path)
+    writer.append("group", "x", 1, 1)
+    writer.save_records()
+    (tmp_path / "group.csv").write_bytes(b"\xff\xfe\n")
+    with pytest.raises(ValueError, match=r"group\.csv must be a CSV file of records"):
+        RecordWriter(tmp_path)
+
+
+@pytest.mark.rule("H-9")
+def test_a_save_writes_its_own_rows_only(tmp_path, monkeypatch):
+    writer = RecordWriter(tmp_path)
+    for i in range(3):
+        writer.append("group", "x", i, i)
+        writer.save_records()
+    # What was read once is not read again, however long the file has become.
+    monkeypatch.setattr(type(tmp_path), "read_bytes", lambda path: pytest.fail(f"{path} is read"))
+    writer.append("group", "x", 3, 3)
+    writer.save_records()
+    monkeypatch.undo()
+    assert (tmp_path / "group.csv").read_text().split() == ["~iteration~,x", "0,0", "1,1", "2,2", "3,3"]

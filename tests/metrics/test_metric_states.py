@@ -282,7 +282,7 @@ def test_two_processes_agree_on_the_value_over_all_their_batches(tmp_path):
     assert first[5] == pytest.approx((correct + int(second_rank.correct)) / (total + int(second_rank.total)))
 
 
-def test_an_embedding_metric_of_ones_own_takes_the_memory(recwarn):
+def test_an_embedding_metric_of_ones_own_takes_the_memory():
     class Rows(EmbeddingMetric):
         rows: Annotated[Tensor, MetricState(default=0)]
 
@@ -297,3 +297,12 @@ def test_an_embedding_metric_of_ones_own_takes_the_memory(recwarn):
     metric.update(E[:2], L[:2])
     metric.update(E, L)
     assert metric.compute() == 3
+
+
+@pytest.mark.rule("E-0")
+@pytest.mark.parametrize("metric", [ClosestIsPositiveAccuracy, MedianDistances])
+def test_other_arrays_are_named(metric):
+    with pytest.raises(TypeError, match="embeddings must be a torch tensor, got ndarray"):
+        metric().update(E.numpy(), L)
+    with pytest.raises(TypeError, match="target must be a torch tensor, got list"):
+        metric().update(E, L.tolist())

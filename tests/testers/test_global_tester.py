@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils.data import IterableDataset, TensorDataset
 
-from nearwise.distances import SNRDistance
+from nearwise.distances import LpDistance, SNRDistance
 from nearwise.errors import ContractError
 from nearwise.evaluation import AccuracyCalculator, CustomKNN
 from nearwise.testers import BaseTester, GlobalEmbeddingSpaceTester
@@ -488,8 +488,13 @@ def test_the_progress_bar_is_off_unless_asked_for(capfd):
 
 @pytest.mark.rule("T-0")
 def test_a_tester_can_search_by_the_distance_of_the_training():
-    calculator = AccuracyCalculator(include=("precision_at_1",), knn_func=CustomKNN(SNRDistance()))
-    assert run({"train": wide(30)}, calculator=calculator)["train"][P1] <= 1.0
+    data, found = wide(30), {}
+    rows, labels = data.columns
+    for distance in (LpDistance(), SNRDistance()):
+        calculator = AccuracyCalculator(include=("precision_at_1",), knn_func=CustomKNN(distance))
+        found[type(distance)] = run({"train": data}, calculator=calculator, normalize_embeddings=False)["train"][P1]
+        assert found[type(distance)] == calculator.get_accuracy(rows, labels)["precision_at_1"]
+    assert found[LpDistance] != found[SNRDistance]
 
 
 @pytest.mark.rule("T-0")

@@ -59,23 +59,26 @@ def epochs(things: dict[str, Any], folder: str | os.PathLike[str], *, best: bool
 def load_newest(
     things: dict[str, Any], folder: str | os.PathLike[str], device: Any, *, best: bool = False
 ) -> int | None:
-    """Load the newest set of files and return its epoch; None where there is none.
+    """Load the newest whole set of files and return its epoch; None where there is no set.
 
-    A set with all its files goes before a newer one that lacks some.
+    Raises
+    ------
+    FileNotFoundError
+        If there are sets, and all lack files.
     """
     found = epochs(things, folder, best=best)
     if not found:
         return None
     prefix = "best" if best else ""
     whole = [e for e in found if all(_path(folder, key, f"{prefix}{e}").exists() for key in things)]
-    epoch = whole[0] if whole else found[0]
-    states = {}
-    for key in things:
-        path = _path(folder, key, f"{prefix}{epoch}")
-        if path.exists():
-            states[key] = torch.load(path, map_location=device, weights_only=True)
-        else:
-            logger.warning("no file %s: %s stays as it is", path, key)
+    if not whole:
+        missing = [str(path) for key in things if not (path := _path(folder, key, f"{prefix}{found[0]}")).exists()]
+        raise FileNotFoundError(f"the model files of epoch {found[0]} must be whole, missing are {missing}")
+    epoch = whole[0]
+    states = {
+        key: torch.load(_path(folder, key, f"{prefix}{epoch}"), map_location=device, weights_only=True)
+        for key in things
+    }
     for key, state in states.items():
         things[key].load_state_dict(_unwrapped(state))
         logger.info("loaded %s of epoch %d", key, epoch)

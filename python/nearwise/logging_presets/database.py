@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime
 import json
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 ITERATION = "~iteration~"
 _EXPERIMENTS = "experiment_ids"
@@ -42,7 +42,7 @@ class Database:
         self.db_path = Path(path)
         self.experiment = experiment
         if experiment is not None:
-            with closing(self._open()) as connection, connection:
+            with self._connected() as connection, connection:
                 _begin(connection, experiment, is_new)
 
     def write(self, groups: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
@@ -54,7 +54,7 @@ class Database:
             For each group its columns, of one length. Values are numbers, strings, lists, datetimes or None. Tables and
             columns that are missing are made.
         """
-        with closing(self._open()) as connection, connection:
+        with self._connected() as connection, connection:
             connection.execute("BEGIN IMMEDIATE")
             number = self._experiment_number(connection)
             for group, columns in groups.items():
@@ -70,7 +70,7 @@ class Database:
         sqlite3.OperationalError
             If a table or column does not exist.
         """
-        with closing(self._open()) as connection:
+        with self._connected() as connection:
             return connection.execute(query, tuple(values)).fetchall()
 
     def table_exists(self, table_name: str) -> bool:
@@ -82,11 +82,24 @@ class Database:
         found = self.query("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
         return [row["name"] for row in found if row["name"] != _EXPERIMENTS]
 
-    def _open(self) -> sqlite3.Connection:
-        """Return a connection; another process may hold the file for a while."""
-        connection = sqlite3.connect(self.db_path, timeout=60)
-        connection.row_factory = _row
-        return connection
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        """Open a connection for a while; another process may hold the file until then.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged, or no database.
+        """
+        with closing(sqlite3.connect(self.db_path, timeout=60)) as connection:
+            connection.row_factory = _row
+            try:
+                yield connection
+            except sqlite3.DatabaseError as error:
+                # The classes derived from it say what is wrong with a statement.
+                if type(error) is not sqlite3.DatabaseError:
+                    raise
+                raise ValueError(f"{self.db_path} must be a whole SQLite database: {error}") from error
 
     def _experiment_number(self, connection: sqlite3.Connection) -> int | None:
         """Return the experiment's id in a global file."""

@@ -6,11 +6,12 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
+from nearwise.logging_presets.csv_table import file_stem
 from nearwise.logging_presets.database import ITERATION, identifier
 from nearwise.logging_presets.record_keeper import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 def group_name(base: str, query: str, references: Iterable[str]) -> str:
@@ -40,11 +41,10 @@ def recorded_group(record_keeper: Any, base: str, key: str) -> str:
     Raises
     ------
     ValueError
-        If the query split is recorded against several reference sets, none of them the split itself.
+        If the query split alone is asked for and recorded against several reference sets: which of them an evaluation
+        calls by the split's name, its order decides.
     """
     by_itself = group_name(base, key, [key])
-    if record_keeper.table_exists(shortened(by_itself)):
-        return by_itself
     query, separator, references = key.partition("_vs_")
     if separator:
         exact = group_name(base, query, references.split("_and_"))
@@ -52,10 +52,38 @@ def recorded_group(record_keeper: Any, base: str, key: str) -> str:
             return exact
     rows = record_keeper.query("SELECT name FROM sqlite_master WHERE type = 'table'")
     names = [record_keeper.hash_map.get(row["name"], row["name"]) for row in rows]
-    found = [name for name in names if name.startswith(f"{base}_{key.upper()}_vs_")]
+    start = f"{base}_{key.upper()}_vs_"
+    found = sorted(name.removeprefix(start) for name in names if name.startswith(start))
     if len(found) > 1:
-        raise ValueError(f"split {key!r} is recorded against several reference sets: {sorted(found)}")
-    return found[0] if found else by_itself
+        keys = [f"{key}_vs_{key if name == 'self' else name}" for name in found]
+        raise ValueError(f"split {key!r} is recorded against several reference sets: ask for one of {keys}")
+    return start + found[0] if found else by_itself
+
+
+def check_apart(splits: Mapping[str, str]) -> None:
+    """Check that results have groups of their own.
+
+    Parameters
+    ----------
+    splits : mapping of str to str
+        From the key of each result to the name of its group.
+
+    Raises
+    ------
+    ValueError
+        If two groups have one table or one file: names of splits differ by more than case and separators.
+
+    Examples
+    --------
+    >>> check_apart({"val": "accuracies_VAL_vs_self", "Val": "accuracies_VAL_vs_self"})
+    Traceback (most recent call last):
+    ValueError: splits 'val' and 'Val' would have one record, 'accuracies_VAL_vs_self': give them other names
+    """
+    seen: dict[str, str] = {}
+    for key, group in splits.items():
+        other = seen.setdefault(file_stem(group).upper(), key)
+        if other != key:
+            raise ValueError(f"splits {other!r} and {key!r} would have one record, {group!r}: give them other names")
 
 
 def columns(record_keeper: Any, group: str) -> list[str]:
@@ -66,11 +94,19 @@ def columns(record_keeper: Any, group: str) -> list[str]:
 
 def rows(record_keeper: Any, group: str, names: Sequence[str]) -> list[dict[str, Any]]:
     """Return the rows of a group, the last one recorded for each epoch; a number that is missing is NaN."""
-    table = identifier(shortened(group))
-    wanted = ", ".join(identifier(name) for name in dict.fromkeys(["epoch", *names]))
-    newest = f"SELECT max(id) FROM {table} WHERE epoch IS NOT NULL GROUP BY epoch"
-    found = record_keeper.query(f"SELECT {wanted} FROM {table} WHERE id IN ({newest}) ORDER BY id")
+    found = newest(record_keeper, group, "epoch", ["epoch", *names])
     return [{name: math.nan if row[name] is None else row[name] for name in row.keys()} for row in found]  # noqa: SIM118
+
+
+def newest(record_keeper: Any, group: str, key: str, names: Sequence[str]) -> list[Any]:
+    """Return the last row recorded for each value of the column `key`, in the order in which the values came first."""
+    table = identifier(shortened(group))
+    wanted = ", ".join(identifier(name) for name in dict.fromkeys(names))
+    each = f"SELECT min(id) AS _first, max(id) AS _last FROM {table} WHERE {identifier(key)} IS NOT NULL"
+    found = record_keeper.query(
+        f"SELECT {wanted} FROM {table} JOIN ({each} GROUP BY {identifier(key)}) ON id = _last ORDER BY _first"
+    )
+    return list(found)
 
 
 def metric_column(tester: Any, metric: str, available: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ import torch
 
 from nearwise._arguments import natural, positive
 from nearwise.logging_presets import checkpoints, history
-from nearwise.logging_presets.results import BASELINE, RecordedResults
+from nearwise.logging_presets.results import BASELINE, LOSSES, RecordedResults
 from nearwise.testers.splits import evaluations, result_key
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class HookContainer(RecordedResults):
             return
         iteration = trainer.get_global_iteration()
         record = self.record_keeper.update_records
-        record(trainer.loss_tracker.losses, iteration, parent_name="loss_histories")
+        record(trainer.loss_tracker.losses, iteration, parent_name=LOSSES)
         record(trainer.loss_tracker.loss_weights, iteration, parent_name="loss_weights")
         record(trainer.loss_funcs, iteration, recursive_types=[torch.nn.Module, dict])
         record(getattr(trainer, "mining_funcs", None) or {}, iteration)
@@ -111,7 +111,8 @@ class HookContainer(RecordedResults):
         Raises
         ------
         ValueError
-            If the primary metric is none of the tester's calculator, or the validation split is not evaluated.
+            If the primary metric is none of the tester's calculator, the validation split is not evaluated, or two
+            splits would have one record.
         """
         positive("test_interval", test_interval)
         if patience is not None:
@@ -121,10 +122,15 @@ class HookContainer(RecordedResults):
             raise ValueError(
                 f"primary_metric must be one of the calculator's metrics {metrics}, got {self.primary_metric!r}"
             )
-        keys = _result_keys(dataset_dict, splits_to_eval)
+        base = self.base_record_group_name(tester)
+        keys: dict[str, str] = {}
+        for query, references in evaluations(dataset_dict, splits_to_eval):
+            keys[result_key(query, references, list(keys))] = history.group_name(base, query, references)
+        history.check_apart(keys)
         if self.validation_split_name not in keys:
             raise ValueError(
-                f"validation_split_name must be one of {keys}, the splits evaluated, got {self.validation_split_name!r}"
+                f"validation_split_name must be one of {list(keys)}, the splits evaluated, "
+                f"got {self.validation_split_name!r}"
             )
         os.makedirs(model_folder, exist_ok=True)
 
@@ -141,11 +147,13 @@ class HookContainer(RecordedResults):
     def end_of_testing_hook(self, tester: Any) -> None:
         """Record the results of every split with the best epoch and accuracy so far."""
         self._tests_recorded += 1
+        groups = {key: self._group(tester, key) for key in tester.all_accuracies}
+        history.check_apart(groups)
         for key, accuracies in tester.all_accuracies.items():
             epoch = accuracies["epoch"]
             _, _, best_epoch, best_accuracy = self.is_new_best_accuracy(tester, key, epoch)
             row = {**accuracies, "best_epoch": best_epoch, "best_accuracy": best_accuracy}
-            self.record_keeper.update_records(row, epoch, parent_name=self._group(tester, key))
+            self.record_keeper.update_records(row, epoch, parent_name=groups[key])
 
     def save_models_and_eval(
         self,
@@ -200,6 +208,11 @@ class HookContainer(RecordedResults):
         -------
         int
             The epoch to go on with: one after that of the files, 1 where there are none.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there are files, and of no epoch all of them: a model is not loaded in parts.
         """
         if device is None:
             device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -281,19 +294,10 @@ class HookContainer(RecordedResults):
         """Run the tester and record its results, unless its own hook did: one of the user's may do something else."""
         recorded = self._tests_recorded
         tester.test(*arguments)
-        own = getattr(getattr(tester, "end_of_testing_hook", None), "__self__", None) is self
-        if not own and self._tests_recorded == recorded:
-            self.end_of_testing_hook(tester)
+        if self._tests_recorded == recorded:
+            HookContainer.end_of_testing_hook(self, tester)
 
 
 def _learning_rate(optimizer: Any) -> dict[str, float]:
     """Return the learning rate of an optimizer's first group."""
     return {"lr": optimizer.param_groups[0]["lr"]}
-
-
-def _result_keys(dataset_dict: Mapping[str, Any], splits_to_eval: Sequence[Any] | None) -> list[str]:
-    """Return the keys that the results of an evaluation will have."""
-    keys: list[str] = []
-    for query, references in evaluations(dataset_dict, splits_to_eval):
-        keys.append(result_key(query, references, keys))
-    return keys

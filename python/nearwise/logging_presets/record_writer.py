@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import datetime
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nearwise._files import replacing
+from nearwise.logging_presets.csv_table import Columns, CsvTable, file_stem
 from nearwise.logging_presets.database import ITERATION, Database, identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-Columns = dict[str, list[Any]]
-
 
 class RecordWriter:
     """Collects series of values and appends them to ``<folder>/<group>.csv`` and ``<folder>/logs.db``.
 
-    The database is written first, in one transaction for all groups, and decides. CSV files are replaced whole; one
-    that a killed process left behind the database is completed when the folder is opened again.
+    The database is written first, in one transaction for all groups, and decides. CSV files are appended to; one that a
+    killed process left behind the database is completed when the folder is opened again.
 
     Parameters
     ----------
@@ -65,6 +62,7 @@ class RecordWriter:
         self.save_lists = save_lists
         self.experiment_name = experiment_name
         self.records: dict[str, dict[str, dict[Any, Any]]] = {}
+        self._tables: dict[str, CsvTable] = {}
         os.makedirs(folder, exist_ok=True)
         self.local_db = Database(os.path.join(folder, "logs.db"))
         self.global_db = (
@@ -73,11 +71,20 @@ class RecordWriter:
             else Database(global_db_path, experiment=experiment_name, is_new=is_new_experiment)
         )
         for group in self.local_db.tables():
-            _complete(self._csv_path(group), group, self.local_db)
+            _complete(self._csv(group), group, self.local_db)
 
     def append(self, group_name: str, series_name: str, input_val: Any, iteration: Any) -> None:
-        """Take a value of a series; the last one for an iteration counts. It is on disk after `save_records`."""
-        self.records.setdefault(group_name, {}).setdefault(series_name, {})[iteration] = plain(input_val)
+        """Take a value of a series; the last one for an iteration counts. It is on disk after `save_records`.
+
+        Raises
+        ------
+        TypeError
+            If it is no number, string, bytes, datetime or None, nor a list of numbers and strings.
+        ValueError
+            If it is an integer of more than 64 bits.
+        """
+        value = _storable(plain(input_val), group_name, series_name)
+        self.records.setdefault(group_name, {}).setdefault(series_name, {})[iteration] = value
 
     def save_records(self) -> None:
         """Append what was taken since the last time to all files."""
@@ -86,7 +93,7 @@ class RecordWriter:
         if groups:
             self.local_db.write(groups)
             for group, columns in groups.items():
-                _append_csv(self._csv_path(group), columns)
+                self._csv(group).append(columns)
             if self.global_db is not None:
                 self.global_db.write(groups)
         self.records = {}
@@ -118,9 +125,11 @@ class RecordWriter:
         """Return whether a group has records on disk."""
         return self.get_db(use_global_db).table_exists(table_name)
 
-    def _csv_path(self, group: str) -> Path:
+    def _csv(self, group: str) -> CsvTable:
         """Return the CSV file of a group."""
-        return Path(self.folder, f"{group.replace(os.sep, '_')}.csv")
+        if group not in self._tables:
+            self._tables[group] = CsvTable(Path(self.folder, f"{file_stem(group)}.csv"))
+        return self._tables[group]
 
     def _columns(self, series: Mapping[str, Mapping[Any, Any]]) -> Columns:
         """Return the series of a group as columns over all their iterations."""
@@ -153,32 +162,24 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _append_csv(path: Path, columns: Columns) -> None:
-    """Append rows to a CSV file, with a header where the columns are new or differ from the last header."""
-    before = _whole_lines(path)
-    headers = [row for row in csv.reader(io.StringIO(before)) if row and row[0] == ITERATION]
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    if not headers or headers[-1] != list(columns):
-        writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    with replacing(path) as file:
-        file.write(before.encode())
-        file.write(text.getvalue().encode())
+def _storable(value: Any, group: str, series: str) -> Any:
+    """Return a value if every file can hold it: one that none can would keep all others from being saved."""
+    where = f"series {series!r} of group {group!r}"
+    if isinstance(value, list):
+        for part in value:
+            if isinstance(part, bytes | datetime.datetime):
+                raise TypeError(f"values must be lists of numbers or strings, got a {type(part).__name__} in {where}")
+            _storable(part, group, series)
+    elif not (value is None or isinstance(value, int | float | str | bytes | datetime.datetime)):
+        raise TypeError(f"values must be numbers, strings or lists of them, got {type(value).__name__} in {where}")
+    elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError(f"values must be integers of at most 64 bits, got {value} in {where}")
+    return value
 
 
-def _whole_lines(path: Path) -> str:
-    """Return the text of a file up to its last line break; nothing if there is no file."""
-    if not path.exists():
-        return ""
-    text = path.read_bytes().decode()
-    return text[: text.rfind("\n") + 1]
-
-
-def _complete(path: Path, group: str, database: Database) -> None:
+def _complete(table: CsvTable, group: str, database: Database) -> None:
     """Append to a CSV file the rows that only the database has."""
-    present = sum(1 for row in csv.reader(io.StringIO(_whole_lines(path))) if row and row[0] != ITERATION)
-    rows = database.query(f"SELECT * FROM {identifier(group)} ORDER BY id LIMIT -1 OFFSET ?", (present,))
-    if rows and ITERATION in rows[0].keys():  # noqa: SIM118 - a Row iterates over its values
-        names = [name for name in rows[0].keys() if name != "id"]  # noqa: SIM118
-        _append_csv(path, {name: [row[name] for row in rows] for name in names})
+    found = database.query(f"SELECT * FROM {identifier(group)} ORDER BY id LIMIT -1 OFFSET ?", (table.count_rows(),))
+    if found and ITERATION in found[0].keys():  # noqa: SIM118 - a Row iterates over its values
+        names = [name for name in found[0].keys() if name != "id"]  # noqa: SIM118
+        table.append({name: [row[name] for row in found] for name in names})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nearwise.logging_presets import history
-from nearwise.logging_presets.database import identifier
+from nearwise.logging_presets.database import ITERATION
 from nearwise.logging_presets.record_keeper import shortened
 
 if TYPE_CHECKING:
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # The epoch of an untrained model.
 BASELINE = -1
+# The group of losses.
+LOSSES = "loss_histories"
 
 
 class RecordedResults:
@@ -23,13 +25,24 @@ class RecordedResults:
     primary_metric: str
 
     def get_loss_history(self, loss_names: Iterable[str] = ()) -> dict[str, list[Any]]:
-        """Return the recorded series of some losses, or of all with their iterations; empty before any."""
-        if not self.record_keeper.table_exists("loss_histories"):
+        """Return the recorded series of some losses, or of all with their iterations; empty before any.
+
+        An iteration that was done again, after a crash, counts as it was done last.
+
+        Raises
+        ------
+        ValueError
+            If there is no such loss.
+        """
+        available = history.columns(self.record_keeper, LOSSES)
+        if not available:
             return {}
-        names = list(loss_names) or history.columns(self.record_keeper, "loss_histories")
-        wanted = ", ".join(identifier(name) for name in names)
-        found = self.record_keeper.query(f"SELECT {wanted} FROM loss_histories ORDER BY id", return_dict=True)
-        return dict(found)
+        names = list(loss_names) or available
+        for name in names:
+            if name not in available:
+                raise ValueError(f"loss_names must be among the recorded {available}, got {name!r}")
+        found = history.newest(self.record_keeper, LOSSES, ITERATION, names)
+        return {name: [row[name] for row in found] for name in names}
 
     def get_accuracy_history(
         self, tester: Any, split_name: str, return_all_metrics: bool = False, metrics: Iterable[str] = ()

@@ -157,6 +157,9 @@ def _memory_size(node: Any, kwargs: dict[str, Any]) -> int | None:
 
 def _checked(embeddings: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Return the two arguments, detached, if they fit each other."""
+    for name, given in (("embeddings", embeddings), ("target", labels)):
+        if not isinstance(given, Tensor):
+            raise TypeError(f"{name} must be a torch tensor, got {type(given).__name__}")
     if not embeddings.is_floating_point():
         raise TypeError(f"embeddings must be floating, got {embeddings.dtype}")
     if embeddings.ndim != 2 or labels.ndim != 1:
