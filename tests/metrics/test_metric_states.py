@@ -279,6 +279,12 @@ def test_two_processes_agree_on_the_value_over_all_their_batches(tmp_path):
     correct, total = int(third.correct), int(third.total)
     second_rank = ClosestIsPositiveAccuracy(cross_batch_memory_size=3)
     second_rank.update(E, L)
+    # One process has float64 distances, the other float32 ones or none.
+    mixed, late = MedianDistances(), MedianDistances()
+    mixed.update(E.double() / 3, L)
+    mixed.update(E.double(), L)
+    late.update(E.double() / 3, L)
+    assert first[6:] == [value(mixed), value(late)]
     assert first[5] == pytest.approx((correct + int(second_rank.correct)) / (total + int(second_rank.total)))
 
 

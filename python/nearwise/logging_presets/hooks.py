@@ -46,6 +46,19 @@ class HookContainer(RecordedResults):
     -----
     Epoch -1 stands for the untrained model: it is recorded and never the best. NaN is the best only while there is
     nothing else. An epoch that is evaluated again, after a crash, takes the place of its earlier evaluation.
+
+    Examples
+    --------
+    >>> import tempfile, torch
+    >>> from nearwise.logging_presets import get_hook_container, get_record_keeper
+    >>> from nearwise.testers import GlobalEmbeddingSpaceTester
+    >>> hooks = get_hook_container(get_record_keeper(tempfile.mkdtemp())[0], primary_metric="precision_at_1")
+    >>> tester = GlobalEmbeddingSpaceTester(end_of_testing_hook=hooks.end_of_testing_hook, dataloader_num_workers=0)
+    >>> val = list(zip(torch.tensor([[2.0, 0.0], [2.0, 0.1], [0.0, 3.0], [0.2, 3.0]]), [0, 0, 1, 1]))
+    >>> hooks.run_tester_separately(tester, {"val": val}, 1, torch.nn.Identity(), None)
+    True
+    >>> hooks.get_accuracy_history(tester, "val")
+    {'epoch': [1], 'precision_at_1_level0': [1.0]}
     """
 
     def __init__(

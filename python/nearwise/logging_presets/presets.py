@@ -52,6 +52,15 @@ def get_record_keeper(
     -------
     (RecordKeeper, RecordWriter, SummaryWriter or None)
         Or three times None, with warnings, where torch is missing, or tensorboard though a folder for it is given.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> keeper, writer, _ = get_record_keeper(tempfile.mkdtemp())
+    >>> keeper.update_records({"total_loss": 0.5}, 1, parent_name="loss_histories")
+    >>> keeper.save_records()
+    >>> get_hook_container(keeper).get_loss_history(["total_loss"])
+    {'total_loss': [0.5]}
     """
     try:
         import torch  # noqa: F401
@@ -70,7 +79,13 @@ def get_record_keeper(
 
 
 def get_hook_container(record_keeper: Any, **kwargs: Any) -> HookContainer | EmptyContainer:
-    """Return the hooks for a record: a `HookContainer` with these arguments, or for None an `EmptyContainer`."""
+    """Return the hooks for a record: a `HookContainer` with these arguments, or for None an `EmptyContainer`.
+
+    Examples
+    --------
+    >>> print(get_hook_container(None).end_of_testing_hook)
+    None
+    """
     if record_keeper is None:
         logger.warning("no record_keeper: the hooks are empty")
         return EmptyContainer()

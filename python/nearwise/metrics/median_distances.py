@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
+from torchmetrics.utilities.distributed import gather_all_tensors
 
 from nearwise.distances import LpDistance
 from nearwise.metrics.base import EmbeddingMetric, has_partner
@@ -113,6 +114,17 @@ class MedianDistances(EmbeddingMetric):
             "MedianClosestPositiveDistance": _lower_median(self.positive_distances),
             "MedianClosestVsClosestPositiveDistance": _lower_median(self.closest_vs_positive_distances),
         }
+
+    def _sync_dist(self, dist_sync_fn: Any = gather_all_tensors, process_group: Any = None) -> None:
+        """Gather the distances of all processes, as float64 if any has float64 ones: processes may differ in that."""
+        states = [name for name, value in self.metric_state.items() if isinstance(value, list)]
+        wide = any(part.dtype == torch.float64 for name in states for part in getattr(self, name))
+        flag = torch.tensor(int(wide), device=self.device)
+        if any(dist_sync_fn(flag, group=process_group or self.process_group)):
+            for name in states:
+                parts = getattr(self, name) or [torch.empty(0, device=self.device)]
+                setattr(self, name, [part.double() for part in parts])
+        super()._sync_dist(dist_sync_fn, process_group=process_group)
 
 
 def _distances(embeddings: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:

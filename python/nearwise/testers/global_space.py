@@ -8,7 +8,21 @@ from nearwise.testers.base import BaseTester, EmbeddingsAndLabels
 
 
 class GlobalEmbeddingSpaceTester(BaseTester):
-    """Scores every query sample against all samples of the reference splits. See `BaseTester` for its parameters."""
+    """Scores every query sample against all samples of the reference splits. See `BaseTester` for its parameters.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from nearwise.evaluation import AccuracyCalculator
+    >>> from nearwise.testers import GlobalEmbeddingSpaceTester
+    >>> tester = GlobalEmbeddingSpaceTester(
+    ...     accuracy_calculator=AccuracyCalculator(include=["precision_at_1"]), dataloader_num_workers=0
+    ... )
+    >>> points = torch.tensor([[2.0, 0.0], [2.0, 0.1], [0.0, 3.0], [0.2, 3.0]])
+    >>> val = [(point, label) for point, label in zip(points, ["cat", "cat", "dog", "cat"])]
+    >>> tester.test({"val": val}, epoch=1, trunk_model=torch.nn.Identity())
+    {'val': {'epoch': 1, 'precision_at_1_level0': 0.6666666666666666}}
+    """
 
     def do_knn_and_accuracies(
         self,

@@ -21,6 +21,19 @@ class WithSameParentLabelTester(BaseTester):
     Labels must have at least two levels; the parent of level L is level L + 1. Each parent is scored by itself and the
     result is the plain mean over the parents. Parents without a query that can be scored are left out. Metrics with one
     value for each class are strung together in the order of the parents. See `BaseTester` for the parameters.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from nearwise.evaluation import AccuracyCalculator
+    >>> from nearwise.testers import WithSameParentLabelTester
+    >>> tester = WithSameParentLabelTester(
+    ...     accuracy_calculator=AccuracyCalculator(include=["precision_at_1"]), dataloader_num_workers=0
+    ... )
+    >>> points = torch.tensor([[3.0, 0.0], [3.0, 0.1], [3.0, 0.2], [0.0, 3.0], [0.1, 3.0], [0.2, 3.0]])
+    >>> labels = [["cat", "pet"], ["cat", "pet"], ["dog", "pet"], ["elk", "wild"], ["elk", "wild"], ["elk", "wild"]]
+    >>> tester.test({"val": list(zip(points, labels))}, epoch=1, trunk_model=torch.nn.Identity())
+    {'val': {'epoch': 1, 'precision_at_1_level0': 0.75}}
     """
 
     def do_knn_and_accuracies(

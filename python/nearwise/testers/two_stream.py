@@ -22,6 +22,18 @@ class GlobalTwoStreamEmbeddingSpaceTester(GlobalEmbeddingSpaceTester):
     Samples are (anchor, posneg, label), and ``data_and_label_getter`` returns such a triple. A split can be evaluated
     in itself only; the embeddings kept for it are the anchors and below them the others, each with all labels. See
     `BaseTester` for the parameters.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from nearwise.evaluation import AccuracyCalculator
+    >>> from nearwise.testers import GlobalTwoStreamEmbeddingSpaceTester
+    >>> tester = GlobalTwoStreamEmbeddingSpaceTester(
+    ...     accuracy_calculator=AccuracyCalculator(include=["precision_at_1"]), dataloader_num_workers=0
+    ... )
+    >>> anchors, others = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([[0.9, 0.1], [0.8, 0.2]])
+    >>> tester.test({"val": list(zip(anchors, others, [0, 1]))}, epoch=1, trunk_model=torch.nn.Identity())
+    {'val': {'epoch': 1, 'precision_at_1_level0': 1.0}}
     """
 
     def get_splits_to_compute_embeddings(
