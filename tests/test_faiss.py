@@ -281,8 +281,8 @@ def test_keywords_go_to_faiss_at_the_call():
 
 @pytest.mark.rule("FK-4")
 def test_more_clusters_than_rows_are_refused():
-    for count in (3, 0, -1):
-        with pytest.raises(ValueError, match="num_clusters must be between 1 and the 2 rows"):
+    for count, expected in ((3, "between 1 and the 2 rows"), (0, "a positive integer"), (-1, "a positive integer")):
+        with pytest.raises(ValueError, match=f"num_clusters must be {expected}"):
             FaissKMeans()(BLOBS[:2], count)
 
 

@@ -58,6 +58,20 @@ def checked_flag(argument: str, value: object) -> bool:
     return bool(value)
 
 
+def check_callable(argument: str, value: object) -> None:
+    """Refuse what is given and cannot be called.
+
+    Examples
+    --------
+    >>> check_callable("knn_func", 3)
+    Traceback (most recent call last):
+        ...
+    TypeError: knn_func must be callable or None, got 3
+    """
+    if not (value is None or callable(value)):
+        raise TypeError(f"{argument} must be callable or None, got {value!r}")
+
+
 def check_nan_policy(nan_policy: object) -> None:
     """Refuse what is no policy."""
     if not isinstance(nan_policy, str):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nearwise import _arrays
+from nearwise._arguments import positive
 from nearwise.evaluation import faiss_knn
 
 _logger = logging.getLogger(__name__)
@@ -58,12 +59,15 @@ class FaissKMeans:
 
         Raises
         ------
+        TypeError
+            A number of clusters that is no integer.
         ValueError
             Fewer rows than clusters, or NaN.
         """
         faiss = faiss_knn.load()
         side = _arrays.rows(x, "x")
-        if not 1 <= num_clusters <= len(side):
+        num_clusters = positive("num_clusters", num_clusters)
+        if num_clusters > len(side):
             raise ValueError(f"num_clusters must be between 1 and the {len(side)} rows of x, got {num_clusters}")
         faiss_knn.refuse_nan(side, "x")
         rows = faiss_knn.single(side).copy()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 import numpy as np
 
 from nearwise import _arrays, neighbors
-from nearwise._arguments import check_included, checked_flag, positive
+from nearwise._arguments import check_callable, check_included, checked_flag, positive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -85,7 +85,7 @@ class FaissKNN:
     ModuleNotFoundError
         Faiss is not installed.
     TypeError
-        `gpus` is no list or tuple.
+        `gpus` is no list or tuple, `index_init_fn` cannot be called, or a flag is no bool.
     ValueError
         `gpus` is empty.
 
@@ -121,9 +121,10 @@ class FaissKNN:
                 raise TypeError(f"gpus must be a list or tuple of GPU numbers, got {type(gpus).__name__}")
             if not gpus:
                 raise ValueError("gpus must not be empty")
+        check_callable("index_init_fn", index_init_fn)
         faiss = load()
-        self.reset_before = reset_before
-        self.reset_after = reset_after
+        self.reset_before = checked_flag("reset_before", reset_before)
+        self.reset_after = checked_flag("reset_after", reset_after)
         self.index_init_fn = faiss.IndexFlatL2 if index_init_fn is None else index_init_fn
         self.gpus = gpus
         self.index: Any = None
@@ -186,12 +187,13 @@ class FaissKNN:
         Raises
         ------
         ValueError
-            There is no index yet.
+            There is no index yet, or it has rows of another length.
         """
         if self.index is None:
             raise ValueError("index must exist before rows are added: call train or load first")
         side = _arrays.rows(embeddings, "embeddings")
         refuse_nan(side, "embeddings")
+        self._check_features(side, "embeddings")
         self._add(single(side))
 
     def save(self, filename: str | os.PathLike[str]) -> None:
@@ -201,14 +203,32 @@ class FaissKNN:
         ------
         ValueError
             There is no index.
+        OSError
+            The file cannot be written.
         """
         if self.index is None:
             raise ValueError("index must exist before it is saved: call train or load first")
-        load().write_index(_on_cpu(self.index), os.fspath(filename))
+        try:
+            load().write_index(_on_cpu(self.index), os.fspath(filename))
+        except RuntimeError as error:
+            raise OSError(f"filename must name a file that can be written, got {os.fspath(filename)!r}") from error
 
     def load(self, filename: str | os.PathLike[str]) -> None:
-        """Read an index from a file."""
-        self.index = load().read_index(os.fspath(filename))
+        """Read an index from a file.
+
+        Raises
+        ------
+        OSError
+            The file cannot be read.
+        ValueError
+            It holds no index.
+        """
+        try:
+            self.index = load().read_index(os.fspath(filename))
+        except RuntimeError as error:
+            with open(filename, "rb"):  # says why it cannot be read, if that is the reason
+                pass
+            raise ValueError(f"filename must name a file with a Faiss index, got {os.fspath(filename)!r}") from error
 
     def reset(self) -> None:
         """Drop the index."""
@@ -219,8 +239,15 @@ class FaissKNN:
             if added is None:
                 raise ValueError("reference must be given when reset_before is set, for the index starts empty")
             self.index = self.index_init_fn(side.features)
+            if not hasattr(self.index, "ntotal"):
+                raise TypeError(f"index_init_fn must return a Faiss index, got {type(self.index).__name__}")
         if self.index is None:
             raise ValueError("index must exist when reset_before is not set: call train or load first")
+        self._check_features(side, "query")
+
+    def _check_features(self, side: Rows, argument: str) -> None:
+        if side.features != self.index.d:
+            raise ValueError(f"{argument} must have {self.index.d} features, as the index has, got {side.features}")
 
     def _total(self, added: Rows | None) -> int:
         return int(self.index.ntotal) + (0 if added is None else len(added))
@@ -244,8 +271,20 @@ class FaissKNN:
                 self._add(_as_taken(added, direct))
             found, indices = self.index.search(_as_taken(side, direct), k)
         if bool((indices < 0).any()):
+            for rows, argument in ((side, "query"), (added, "reference")):
+                if rows is not None:
+                    _refuse_overflow(rows, argument)
             raise ValueError(f"index found fewer than {k} rows for some query: make it visit more of its rows (nprobe)")
         return found, indices
+
+
+def _refuse_overflow(side: Rows, argument: str) -> None:
+    """Name a row whose squares are too large for Faiss's float32, if there is one."""
+    with np.errstate(over="ignore"):
+        squares = np.square(np.asarray(single(side))).sum(axis=1)
+    wrong = np.flatnonzero(~np.isfinite(squares))
+    if len(wrong):
+        raise ValueError(f"{argument} must have squares that float32 holds, for Faiss; those of row {wrong[0]} are not")
 
 
 class _Place(NamedTuple):

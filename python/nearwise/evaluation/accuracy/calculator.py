@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from nearwise._arguments import check_callable, check_flag
 from nearwise.distances import LpDistance
 from nearwise.evaluation.accuracy import clustering, custom, inputs, rank, relevance, selection
 from nearwise.evaluation.accuracy.evaluation import Evaluation
@@ -28,7 +29,8 @@ class AccuracyCalculator:
     - ``mean_average_precision_at_r``: over the R nearest, the precision at each match, summed and divided by R;
     - ``mean_average_precision``: the same over all that were retrieved;
     - ``mean_reciprocal_rank``: one over the rank of the first match;
-    - ``precision_at_<k>`` and ``recall_at_<k>`` (whether the k nearest hold any match), where `include` names them;
+    - ``precision_at_<k>`` and ``recall_at_<k>`` (whether the k nearest hold any match), where `include` names them; the
+      parameter `k` does not cut these;
     - ``NMI`` and ``AMI`` of a k-means clustering of the queries, where `include` names them or `kmeans_func` is given.
 
     A query whose label no reference has (none other than itself, for a query among its own references) takes no part.
@@ -85,6 +87,14 @@ class AccuracyCalculator:
         knn_func: Callable[..., Any] | None = None,
         kmeans_func: Callable[[Any, int], Any] | None = None,
     ) -> None:
+        check_flag("avg_of_avgs", avg_of_avgs)
+        check_flag("return_per_class", return_per_class)
+        for argument, function in (
+            ("label_comparison_fn", label_comparison_fn),
+            ("knn_func", knn_func),
+            ("kmeans_func", kmeans_func),
+        ):
+            check_callable(argument, function)
         if avg_of_avgs and return_per_class:
             raise ValueError("avg_of_avgs and return_per_class must not both be set")
         self.avg_of_avgs = avg_of_avgs
@@ -249,6 +259,8 @@ class AccuracyCalculator:
     ) -> Evaluation:
         names = self._selection.narrowed(self, include, exclude)
         self._refuse_clustering_by_comparison(names)
+        if any(name in names and not selection.is_overridden(self, name) for name in ("NMI", "AMI")):
+            clustering.check_present()
         given = inputs.read(
             query,
             query_labels,
@@ -288,4 +300,7 @@ def _checked_device(device: Any) -> Any:
         raise TypeError(f"device must be a string, a torch.device or None, got {type(device).__name__}")
     import torch
 
-    return torch.device(device)
+    try:
+        return torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"device must be one that torch knows, got {device!r}") from error

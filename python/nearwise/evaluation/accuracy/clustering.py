@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,22 @@ from nearwise.evaluation.accuracy import foreign
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_logger = logging.getLogger(__name__)
+
 _SEED = 1234
+_MISSING = "NMI and AMI need scikit-learn: install nearwise[clustering]"
+
+
+def check_present() -> None:
+    """Refuse to begin what could not be scored.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        scikit-learn is not installed.
+    """
+    if find_spec("sklearn") is None:
+        raise ModuleNotFoundError(_MISSING)
 
 
 def cluster(query: Any, query_labels: Any, kmeans_func: Callable[[Any, int], Any] | None) -> Any:
@@ -24,6 +41,8 @@ def cluster(query: Any, query_labels: Any, kmeans_func: Callable[[Any, int], Any
         No function was given and neither Faiss nor scikit-learn is installed.
     """
     count = len(np.unique(foreign.to_numpy(query_labels)))
+    if count == 0:
+        return np.empty(0, dtype=np.int64)
     with foreign.no_grad():
         return (kmeans_func or default())(query, count)
 
@@ -38,7 +57,7 @@ def default() -> Callable[[Any, int], Any]:
 
 
 def score(name: str, query_labels: Any, cluster_labels: Any) -> float:
-    """Return a score of scikit-learn's for two partitions of the queries.
+    """Return a score of scikit-learn's for two partitions of the queries; NaN, with a warning, where there is none.
 
     Raises
     ------
@@ -48,7 +67,10 @@ def score(name: str, query_labels: Any, cluster_labels: Any) -> float:
     try:
         from sklearn import metrics
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("NMI and AMI need scikit-learn: install nearwise[clustering]") from error
+        raise ModuleNotFoundError(_MISSING) from error
+    if len(query_labels) == 0:
+        _logger.warning("there is no query to cluster: its score is NaN")
+        return math.nan
     _, labels = np.unique(foreign.to_numpy(query_labels), return_inverse=True)
     return float(getattr(metrics, name)(labels.reshape(-1), foreign.to_numpy(cluster_labels).reshape(-1)))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nearwise import _core
+from nearwise._arguments import positive
 from nearwise.evaluation.accuracy import foreign
 from nearwise.evaluation.accuracy.relevance import EQUALITY
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _FULL = {"mean_average_precision": "average_precision", "mean_reciprocal_rank": "reciprocal_rank"}
 _AT_R = {"mean_average_precision_at_r": "average_precision_at_r", "r_precision": "r_precision"}
 _AT_K = re.compile(r"(precision|recall)_at_([1-9][0-9]*)")
+_MOST = 2**63 - 1
 
 
 class Metric(NamedTuple):
@@ -54,12 +56,13 @@ def metric(name: str) -> Metric | None:
     if name in _AT_R:
         return Metric(_AT_R[name], r=True)
     at = _AT_K.fullmatch(name)
-    return Metric(at[1], int(at[2])) if at else None
+    return Metric(at[1], int(at[2])) if at and is_at_k(name) else None
 
 
 def is_at_k(name: str) -> bool:
-    """Whether `name` is ``precision_at_<k>`` or ``recall_at_<k>``."""
-    return _AT_K.fullmatch(name) is not None
+    """Whether `name` is ``precision_at_<k>`` or ``recall_at_<k>``, of a k that can be counted to."""
+    at = _AT_K.fullmatch(name)
+    return at is not None and len(at[2]) <= len(str(_MOST)) and int(at[2]) <= _MOST
 
 
 def depth(metrics: Sequence[Metric], most_relevant: int, available: int) -> int:
@@ -142,6 +145,7 @@ def precision_at_k(
     >>> precision_at_k(np.array([[0, 1, 0], [1, 1, 0]]), np.array([0, 1]), 2)
     0.75
     """
+    k = positive("k", k)
     compare = EQUALITY if label_comparison_fn is None else label_comparison_fn
     own = gt_labels[:, None] if gt_labels.ndim < knn_labels.ndim else gt_labels
     matches = np.asarray(foreign.to_numpy(compare(own, knn_labels[:, :k])), dtype=bool)
