@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -310,7 +312,7 @@ WRONG = {
     "k = 0": (["a.npz", "-k", "0"], 2, "0 is not in the range"),
     "empty": (["empty.npy", "--labels", "none.npy"], 1, "it holds no rows"),
     "one row": (["one.npy", "--labels", "lone1.npy"], 1, "expected at least two rows, got 1"),
-    "NaN": (["nan.npy", "--labels", "labels.npy"], 1, "must not contain NaN, found NaN in row 3"),
+    "NaN": (["nan.npy", "--labels", "labels.npy"], 1, "nan.npy: its rows must not contain NaN, found NaN in row 3"),
     "features": (["a.npz", "--reference", "narrow.npz"], 1, "a.npz has 6 features and narrow.npz 5"),
     "kinds": (["a.npz", "--reference", "numbers.npz"], 1, "must both be strings or both be numbers"),
     "others": (["a.npz", "--reference", "others.npz"], 1, "none of its labels is one of others.npz"),
@@ -361,3 +363,11 @@ def test_progress_is_shown_when_asked_for(npz: Path, capsys: pytest.CaptureFixtu
     assert "ranking: 100%" in capsys.readouterr().err
     assert main(["evaluate", str(npz), "--no-progress"]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_lone_labels_are_one_line_of_a_process(tmp_path: Path) -> None:
+    np.savez(tmp_path / "lone.npz", embeddings=np.eye(4, dtype=np.float32), labels=np.arange(4))
+    command = [sys.executable, "-m", "nearwise", "evaluate", "lone.npz"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "nearwise: lone.npz: no label occurs twice, so there is nothing to find\n"

@@ -1,5 +1,6 @@
 """The numbers of `nearwise evaluate`: one mapping, from which the table, the JSON and the report are made."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -170,14 +171,33 @@ def _rank(task: Task, progress: bool | None) -> _Ranking:
     knn = CustomKNN(distances.resolve(task.distance), threads=task.threads)
     query, reference = task.query, task.reference
     searched = (None, None, True) if reference is None else (reference.rows, reference.labels, task.includes_query)
-    given = inputs.read(query.rows, query.labels, *searched)
+    try:
+        given = inputs.read(query.rows, query.labels, *searched)
+    except ValueError as error:
+        raise _with_file(error, task) from error
+    if not _any_relevant(given):
+        why = "no label occurs twice" if reference is None else f"none of its labels is one of {reference.name}"
+        raise ValueError(f"{query.name}: {why}, so there is nothing to find")
     with progress_bar(progress, "ranking") as report:
         evaluation = Evaluation(AccuracyCalculator(include=names, knn_func=knn), given, names)
         relevant, scores = evaluation.scored(report)
-    if scores is None:
-        why = "no label occurs twice" if reference is None else f"none of its labels is one of {reference.name}"
-        raise ValueError(f"{query.name}: {why}, so there is nothing to find")
+    assert scores is not None, "some query has a relevant reference"
     return _Ranking(evaluation.built_in, relevant, scores)
+
+
+def _with_file(error: ValueError, task: Task) -> ValueError:
+    """Return what is said of an argument as said of the file that it came from."""
+    argument, _, rest = str(error).partition(" ")
+    side = {"query": task.query, "reference": task.reference}.get(argument)
+    return error if side is None else ValueError(f"{side.name}: its rows {rest}")
+
+
+def _any_relevant(given: inputs.Inputs) -> bool:
+    """Return whether any label of the query is one of the reference, the query's own row aside."""
+    if given.query_labels.dtype.kind != given.reference_labels.dtype.kind:
+        return True  # the evaluation says what is wrong
+    counts = Counter(given.reference_labels.tolist())
+    return any(counts[label] > given.ref_includes_query for label in given.query_labels.tolist())
 
 
 def _clustering(task: Task) -> dict[str, float]:
