@@ -21,10 +21,13 @@ const QUERIES: usize = 24;
 const SAVED: f64 = 0.014;
 const PAIR: f64 = 0.5;
 
-/// Nanoseconds that a pair which passes costs, in all and for each feature; those before the threshold has fallen
-/// included. Fitted to searches of 20,000 rows of 128 features, where 8 bits and float32 take the same time when 110
-/// pairs pass beyond the neighbours.
-const PASSED: (f64, f64) = (120.0, 0.7);
+/// Nanoseconds that a pair which passes costs, in all and for each feature. Fitted to searches of 20,000 rows of 128
+/// features, where 8 bits and float32 take the same time when 90 pairs pass beyond the neighbours.
+const PASSED: (f64, f64) = (180.0, 1.0);
+
+/// By how many neighbours' worth of pairs more pass until the threshold has fallen: of few neighbours two or three times as
+/// many as the last threshold lets pass, of a hundred a fifth more.
+const LATE: f64 = 20.0;
 
 /// Whether trying can be worth its time: it costs less than a twentieth of the search.
 pub(super) fn is_worth_trying(work: &Work) -> bool {
@@ -39,7 +42,7 @@ pub(super) fn pays<L: Filter>(
     reference: Rows<'_>,
     exclude_self: bool,
 ) -> bool {
-    let fraction = passing(filter, work, query, reference, exclude_self);
+    let fraction = passing(filter, work, query, reference, exclude_self) * (1.0 + LATE / (count(work.k) + 2.0));
     let features = count(work.features);
     let saved = SAVED * features - PAIR;
     (fraction - count(work.k) / count(work.references)) * (PASSED.0 + PASSED.1 * features) < saved
