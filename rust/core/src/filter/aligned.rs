@@ -2,6 +2,8 @@
 
 use std::ops::{Deref, DerefMut};
 
+use crate::isa::on_huge_pages;
+
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
@@ -17,7 +19,7 @@ impl<T: Copy + Default> Aligned<T> {
     /// `len` zeros.
     #[must_use]
     pub fn zeros(len: usize) -> Self {
-        let buffer = vec![T::default(); len + LINE / size_of::<T>().max(1)];
+        let buffer = on_huge_pages(vec![T::default(); len + LINE / size_of::<T>().max(1)]);
         let start = buffer.as_ptr().align_offset(LINE);
         Self {
             start: if start + len > buffer.len() { 0 } else { start },

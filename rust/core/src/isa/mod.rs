@@ -18,6 +18,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod float_env;
+mod huge_pages;
 pub mod int8;
 mod level;
 mod model;
@@ -34,6 +35,7 @@ pub use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub use avx512::Avx512;
 pub use float_env::{FloatEnv, float_env};
+pub use huge_pages::on_huge_pages;
 pub use level::{Level, Token};
 pub use model::{Model, Portable};
 pub use prefetch::prefetch;

@@ -1,5 +1,6 @@
 //! What is kept of a block of queries between chunks, and how it becomes the result.
 
+use crate::isa::on_huge_pages;
 use crate::matrix::Values;
 use crate::select::{Candidate, Candidates, Ranked};
 
@@ -93,13 +94,13 @@ enum ValuesMut<'a> {
 impl Output {
     pub(super) fn new(queries: usize, k: usize, to_f64: bool) -> Self {
         let distances = if to_f64 {
-            Values::F64(vec![0.0; queries * k])
+            Values::F64(on_huge_pages(vec![0.0; queries * k]))
         } else {
-            Values::F32(vec![0.0; queries * k])
+            Values::F32(on_huge_pages(vec![0.0; queries * k]))
         };
         Self {
             distances,
-            indices: vec![0; queries * k],
+            indices: on_huge_pages(vec![0; queries * k]),
             k,
         }
     }

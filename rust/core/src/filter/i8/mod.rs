@@ -16,6 +16,7 @@ mod tests;
 use super::form::Form;
 use super::{Exceptions, Filter, Hit, Uppers};
 use crate::isa::int8::{Line, Tile, Verdict, query_words, row_lines};
+use crate::isa::on_huge_pages;
 use crate::matrix::Rows;
 pub use engine::{Int8, Packs, Visit};
 
@@ -150,8 +151,11 @@ impl<T: Tile> Filter for I8<'_, T> {
 
     fn chunk(&self, rows: usize) -> Chunk {
         let panels = rows.div_ceil(T::ROWS);
+        let lines = panels * row_lines::<T>(self.form.features());
+        let mut untouched = on_huge_pages(Vec::with_capacity(lines));
+        untouched.resize(lines, Line([0; 64]));
         Chunk {
-            lines: vec![Line([0; 64]); panels * row_lines::<T>(self.form.features())],
+            lines: untouched,
             rows: vec![Row::NEVER; panels * T::ROWS],
             panels: vec![self.fit.usual; panels],
             len: 0,
