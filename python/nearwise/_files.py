@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,17 @@ if TYPE_CHECKING:
 
 @contextmanager
 def put_in_place(unfinished: Path, target: Path) -> Iterator[None]:
-    """Rename `unfinished`, which the body writes, to `target` once it is on disk; on an error remove it."""
+    """Rename `unfinished`, which the body writes, to `target` once it is on disk; on an error remove it.
+
+    Raises
+    ------
+    FileNotFoundError, IsADirectoryError
+        The folder of `target` does not exist, or `target` is one.
+    """
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(target.parent))
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
     try:
         yield
         with unfinished.open("r+b") as written:

@@ -70,14 +70,14 @@ def read(filename: str | os.PathLike[str]) -> tuple[_arrays.Stored, Formula | No
     with open(filename, "rb") as file:
         start = file.read(len(_MAGIC) + _START.size)
         if len(start) < len(_MAGIC) + _START.size or not start.startswith(_MAGIC):
-            raise ValueError(f"filename must be a file that save wrote, got {name}")
+            raise ValueError(f"{name} must be a file that save wrote, got something else")
         version, length, check = _START.unpack(start[len(_MAGIC) :])
         if version != _VERSION:
-            raise ValueError(f"filename must be a file of version {_VERSION}, got version {version}: {name}")
+            raise ValueError(f"{name} must be a file of version {_VERSION}, got version {version}")
         text = file.read(length) if length <= _MOST_HEADER else b""
         size = os.fstat(file.fileno()).st_size
     if len(text) != length or zlib.crc32(text) != check:
-        raise ValueError(f"filename must be a whole file, got a damaged header: {name}")
+        raise ValueError(f"{name} must be a whole file, got a damaged header")
     try:
         header = json.loads(text)
         dtype, shape, distance = header["dtype"], (header["rows"], header["features"]), header["distance"]
@@ -85,18 +85,18 @@ def read(filename: str | os.PathLike[str]) -> tuple[_arrays.Stored, Formula | No
         formula = None if distance is None else Formula(**{**distance, **_floats(distance)})
         expected, rows_check = int(header["size"]), int(header["check"], 16)
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"filename must be a file that save wrote, got an unknown header: {name}") from error
+        raise ValueError(f"{name} must be a file that save wrote, got an unknown header") from error
     if size != expected:
-        raise ValueError(f"filename must be a whole file of {expected} bytes, got {size}: {name}")
+        raise ValueError(f"{name} must be a whole file of {expected} bytes, got {size}")
     offset = expected - stored.itemsize * shape[0] * shape[1]
     if min(shape) < 1 or offset < len(start) + length:
-        raise ValueError(f"filename must be a file that save wrote, got an unknown header: {name}")
+        raise ValueError(f"{name} must be a file that save wrote, got an unknown header")
     array = np.memmap(filename, stored, "r", offset, shape)
     found = 0
     for block in _blocks(array):
         found = zlib.crc32(block, found)
     if found != rows_check:
-        raise ValueError(f"filename must be an undamaged file, got rows with another checksum: {name}")
+        raise ValueError(f"{name} must be an undamaged file, got rows with another checksum")
     return _arrays.Stored(array, dtype), formula
 
 
