@@ -1,11 +1,13 @@
 //! How a search is carried out: a pure function of its shape.
 
+use super::sorted::BLOCK as SORT_BLOCK;
 use crate::error::{Error, Result};
 use crate::filter::f32::MOST_FEATURES;
 use crate::filter::i8::MOST_FEATURES as MOST_FEATURES_I8;
 use crate::filter::{Form, Shape};
 use crate::matrix::Rows;
 use crate::refine::Exact;
+use crate::refine::panel::QUERIES as PANEL;
 
 /// What decides how to search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,11 +149,8 @@ const SETTLE_BYTES: usize = 1 << 30;
 /// Bytes that sorting may take, for all threads.
 const SORT_BYTES: usize = 128 << 20;
 
-/// Queries of a block that is sorted: a panel.
-const SORT_BLOCK: usize = crate::refine::panel::QUERIES;
-
 /// Bytes per reference and thread that sorting takes: the keys of a block, and two lists of words.
-const SORT_ROW: usize = 80;
+const SORT_ROW: usize = 4 * SORT_BLOCK + 16;
 
 /// Bytes of candidates of a block.
 const CANDIDATE_BYTES: usize = 16 << 20;
@@ -185,7 +184,8 @@ impl Plan {
         let block = if batch > 0 {
             batch.min(work.queries.max(1))
         } else if sorted {
-            SORT_BLOCK
+            let share = work.queries.div_ceil(threads);
+            share.next_multiple_of(PANEL).clamp(PANEL, SORT_BLOCK)
         } else {
             block(work, method, threads)
         };

@@ -12,8 +12,14 @@ use crate::refine::panel::{Panel, QUERIES, ReadyRows, WORTH};
 use crate::select::radix::{NONE, Sorter, at_ordinal, ordinal};
 use crate::select::{Ranked, Score};
 
-/// Rows that meet a panel of queries before their values are handed out.
+/// Rows that meet the panels of queries before their values are handed out.
 const ROWS: usize = 16;
+
+/// Panels that share the rows: each row is widened once for all of them.
+const PANELS: usize = 2;
+
+/// Queries of a block.
+pub(super) const BLOCK: usize = PANELS * QUERIES;
 
 /// Computes and sorts every value and writes the first `k`.
 pub(super) fn run<S: Tiled, F: Format>(
@@ -37,8 +43,8 @@ pub(super) fn run<S: Tiled, F: Format>(
         || (Bench::new(search), Scratch::<F>::default()),
         |(bench, scratch), ((first, len), mut output)| {
             bench.restart(first, len);
-            for start in (0..len).step_by(QUERIES) {
-                let queries = start..(start + QUERIES).min(len);
+            for start in (0..len).step_by(BLOCK) {
+                let queries = start..(start + BLOCK).min(len);
                 if short && queries.len() >= WORTH {
                     by_panel(search, bench, scratch, first, queries, &mut output);
                 } else if short {
@@ -56,7 +62,7 @@ pub(super) fn run<S: Tiled, F: Format>(
 
 #[derive(Debug)]
 struct Scratch<F: Format> {
-    panel: Panel,
+    panels: [Panel; PANELS],
     rows: ReadyRows,
     gathered: Vec<F::Stored>,
     keys: Vec<Vec<u32>>,
@@ -67,10 +73,10 @@ struct Scratch<F: Format> {
 impl<F: Format> Default for Scratch<F> {
     fn default() -> Self {
         Self {
-            panel: Panel::default(),
+            panels: [(); PANELS].map(|()| Panel::default()),
             rows: ReadyRows::default(),
             gathered: Vec::new(),
-            keys: vec![Vec::new(); QUERIES],
+            keys: vec![Vec::new(); BLOCK],
             sorter: Sorter::default(),
             ranked: Vec::new(),
         }
@@ -98,11 +104,15 @@ fn by_panel<S: Tiled, F: Format>(
     output: &mut OutputRows<'_>,
 ) {
     let Scratch {
-        panel, rows, gathered, ..
+        panels, rows, gathered, ..
     } = scratch;
-    search.exact.panel_into(bench.prepared(queries.clone()), panel);
+    let prepared = bench.prepared(queries.clone()).chunks(QUERIES);
+    for (panel, queries) in panels.iter_mut().zip(prepared) {
+        search.exact.panel_into(queries, panel);
+    }
     let n = search.reference.len();
-    scratch.keys.iter_mut().for_each(|keys| keys.resize(n, NONE));
+    let keys = &mut scratch.keys[..queries.len()];
+    keys.iter_mut().for_each(|keys| keys.resize(n, NONE));
     let mut values = [[0.0; QUERIES]; ROWS];
     for start in (0..n).step_by(ROWS) {
         if start % (64 * ROWS) == 0 {
@@ -116,21 +126,23 @@ fn by_panel<S: Tiled, F: Format>(
         for row in start..end {
             rows.push::<S, F>(search.simd, &search.exact, contiguous(&search.view, row, gathered));
         }
-        search.exact.values(search.simd, panel, rows, &mut values);
-        let mut tile = [[0; QUERIES]; ROWS];
-        search.simd.vectorize(
-            #[inline(always)]
-            || {
-                for (keys, values) in tile.iter_mut().zip(&values) {
-                    for (key, &value) in keys.iter_mut().zip(values) {
-                        *key = key_of(search.sign * value);
+        for (panel, keys) in panels.iter().zip(keys.chunks_mut(QUERIES)) {
+            search.exact.values(search.simd, panel, rows, &mut values);
+            let mut tile = [[0; QUERIES]; ROWS];
+            search.simd.vectorize(
+                #[inline(always)]
+                || {
+                    for (keys, values) in tile.iter_mut().zip(&values) {
+                        for (key, &value) in keys.iter_mut().zip(values) {
+                            *key = key_of(search.sign * value);
+                        }
                     }
+                },
+            );
+            for (query, keys) in keys.iter_mut().enumerate() {
+                for (key, row) in keys[start..end].iter_mut().zip(&tile) {
+                    *key = row[query];
                 }
-            },
-        );
-        for (query, keys) in scratch.keys[..queries.len()].iter_mut().enumerate() {
-            for (key, row) in keys[start..end].iter_mut().zip(&tile) {
-                *key = row[query];
             }
         }
     }
