@@ -266,13 +266,16 @@ fn block(work: &Work, method: Method, threads: usize) -> usize {
 }
 
 /// References that give the first thresholds. Each takes the time of a tile once more; without them, what comes first
-/// passes whatever it is, and a pair that passes takes the time of some thousand features of a tile.
+/// passes whatever it is, and a pair that passes takes the time of some thousand features of a tile. The float32 filter
+/// lets fewer pass, and gains by few of them only.
 fn warm(work: &Work, method: Method) -> usize {
-    if method == Method::I8 {
-        (50_000_usize.saturating_mul(work.k) / (work.features + 64)).min(work.references / 4)
-    } else {
-        0
-    }
+    let (features, most) = match method {
+        Method::I8 => (50_000_usize, usize::MAX),
+        Method::F32 => (20_000, 512),
+        Method::Auto | Method::Direct => return 0,
+    };
+    let worth = features.saturating_mul(work.k) / (work.features + 64);
+    worth.min(most).min(work.references / 4)
 }
 
 /// Candidates that a query's buffer holds while its block is searched, where the bounds are tight.

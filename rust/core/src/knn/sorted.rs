@@ -16,7 +16,7 @@ use crate::select::{Ranked, Score};
 const ROWS: usize = 16;
 
 /// Panels that share the rows: each row is widened once for all of them.
-const PANELS: usize = 2;
+const PANELS: usize = 4;
 
 /// Queries of a block.
 pub(super) const BLOCK: usize = PANELS * QUERIES;

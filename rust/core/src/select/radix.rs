@@ -21,8 +21,8 @@ pub fn at_ordinal(ordinal: u32) -> f32 {
 /// Stands for a row that is not to be sorted; the [`ordinal`] of no number.
 pub const NONE: u32 = u32::MAX;
 
-/// Most bits of a pass: its counts stay in the first cache.
-const BITS: u32 = 12;
+/// Most bits of a pass: its counts stay in the caches, and distances of two octaves take two passes.
+const BITS: u32 = 13;
 const BUCKETS: usize = 1 << BITS;
 
 /// Fewer rows than this are sorted by comparison.

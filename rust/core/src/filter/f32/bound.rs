@@ -14,9 +14,10 @@
 
 #![expect(clippy::doc_markdown, reason = "formulas are no code")]
 
-use super::{Chunk, F32, Shape};
+use super::{Block, Chunk, F32, Shape};
 use crate::filter::form::Operand;
 use crate::filter::terms::{Term, amount};
+use crate::filter::{SPREAD, Uppers};
 use crate::isa::Simd;
 
 /// Unit roundoff of float32.
@@ -113,6 +114,46 @@ impl<S: Simd, const R: usize, const V: usize, const P: usize> F32<'_, S, R, V, P
             }
         };
         outward(lower / query.scale, upper / query.scale)
+    }
+
+    /// Lowers the upper bounds of each query by the estimates that a panel left in `block.sums`: what `interval` says, with
+    /// the row's part apart from the query's, so that several rows go together.
+    #[inline(always)]
+    pub(super) fn lower_by_sums(&self, block: &Block, chunk: &Chunk, panel: usize, uppers: &mut [Uppers]) {
+        let mut shares = [f64::INFINITY; P];
+        for (share, row) in shares.iter_mut().zip(panel * P..chunk.rows) {
+            let (beta, width) = (f64::from(chunk.beta[row]), f64::from(chunk.slack[row]));
+            let rounding = amount(Term::Comparison, 4.0 * U * beta.abs());
+            *share = match self.form.shape() {
+                _ if !beta.is_finite() => f64::INFINITY,
+                Shape::Squares | Shape::Products => 2.0 * width + rounding,
+                Shape::Absolute | Shape::Largest => width - beta + rounding,
+            };
+        }
+        let rounding = amount(Term::Comparison, 4.0 * U);
+        let sums = block.sums.chunks_exact(P);
+        for ((uppers, scalars), sums) in uppers.iter_mut().zip(&block.scalars).zip(sums) {
+            let Some(query) = scalars else { continue };
+            let mut least = [f64::INFINITY; SPREAD];
+            for (least_of, (&sum, share)) in (0..SPREAD).cycle().zip(sums.iter().zip(&shares)) {
+                let estimate = f64::from(sum);
+                let upper = estimate + rounding * estimate.abs() + share;
+                // NaN lowers nothing.
+                least[least_of] = if upper < least[least_of] {
+                    upper
+                } else {
+                    least[least_of]
+                };
+            }
+            let own = amount(Term::Comparison, 2.0_f64.powi(-50) * (query.offset.abs() + query.slack));
+            for (upper, least) in uppers.iter_mut().zip(least) {
+                let most = match self.form.shape() {
+                    Shape::Squares | Shape::Products => query.offset + query.slack + own + least,
+                    Shape::Absolute | Shape::Largest => (least + query.slack + own) * (1.0 + 2.0 * self.relative()),
+                };
+                *upper = upper.min(outward(0.0, most / query.scale).1);
+            }
+        }
     }
 
     /// No less than the estimate of any pair of the query whose lower bound is at most `key`.

@@ -22,7 +22,7 @@ mod tile;
 use super::form::{Form, Shape};
 use super::i8::Int8;
 use super::terms::{Term, amount};
-use super::{Aligned, Exceptions, Filter, Hit, SPREAD, Uppers};
+use super::{Aligned, Exceptions, Filter, Hit, Uppers};
 #[cfg(target_arch = "x86_64")]
 use crate::isa::{Avx2, Avx512};
 use crate::isa::{Model, Simd};
@@ -189,15 +189,10 @@ impl<S: Simd, const R: usize, const V: usize, const P: usize> Filter for F32<'_,
 
     fn lower_uppers(&self, block: &mut Block, chunk: &Chunk, panel: usize, uppers: &mut [Uppers]) {
         self.panel(block, chunk, panel, None);
-        for (query, (uppers, scalars)) in uppers.iter_mut().zip(&block.scalars).enumerate() {
-            let Some(scalars) = scalars else { continue };
-            for (lane, row) in (panel * P..chunk.rows.min((panel + 1) * P)).enumerate() {
-                if chunk.beta[row].is_finite() {
-                    let (_, upper) = self.interval(scalars, chunk, row, block.sums[query * P + lane]);
-                    uppers[lane % SPREAD] = uppers[lane % SPREAD].min(upper);
-                }
-            }
-        }
+        self.simd.vectorize(
+            #[inline(always)]
+            || self.lower_by_sums(block, chunk, panel, uppers),
+        );
     }
 
     fn bounds(&self, block: &mut Block, chunk: &Chunk, panel: usize, out: &mut [(f64, f64)]) {
