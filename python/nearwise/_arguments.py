@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import operator
 import os
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import torch
 
 THREADS_VARIABLE = "NEARWISE_NUM_THREADS"
 METHOD_VARIABLE = "NEARWISE_METHOD"
@@ -70,6 +74,26 @@ def check_callable(argument: str, value: object) -> None:
     """
     if not (value is None or callable(value)):
         raise TypeError(f"{argument} must be callable or None, got {value!r}")
+
+
+def torch_device(argument: str, device: Any) -> torch.device:
+    """Return a device of torch's, given as one or by name.
+
+    Examples
+    --------
+    >>> torch_device("data_device", "foo")
+    Traceback (most recent call last):
+        ...
+    ValueError: data_device must be one that torch knows, got 'foo'
+    """
+    import torch
+
+    try:
+        return torch.device(device)
+    except TypeError as error:
+        raise TypeError(f"{argument} must be a string or a torch.device, got {device!r}") from error
+    except RuntimeError as error:
+        raise ValueError(f"{argument} must be one that torch knows, got {device!r}") from error
 
 
 def check_nan_policy(nan_policy: object) -> None:

@@ -51,7 +51,7 @@ def test_parents_are_kept_apart_over_several_reference_splits():
 
 @pytest.mark.rule("P-2")
 def test_the_last_level_has_no_parent():
-    with pytest.raises(ContractError, match="number of levels with a parent"):
+    with pytest.raises(ContractError, match="a level that has a parent level after it, got 1 for labels of 2 levels"):
         within({"train": family()}, label_hierarchy_level=1)
     with pytest.raises(ContractError, match="labels of 1 levels"):
         within({"train": train()})

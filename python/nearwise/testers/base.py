@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nearwise._arguments import positive
+from nearwise._arguments import check_callable, checked_flag, natural, positive, torch_device
 from nearwise.testers.embedding import as_numpy, embed, moved
 from nearwise.testers.labels import Column, LabelMapper, encoded
-from nearwise.testers.names import ResultNames
+from nearwise.testers.names import ResultNames, check_levels
 from nearwise.testers.pca import PrincipalBasis
 from nearwise.testers.splits import Evaluation, evaluations, result_key
 
@@ -92,14 +92,22 @@ class BaseTester(ResultNames):
     ) -> None:
         if accuracy_calculator is None:
             accuracy_calculator = self._default_calculator()
+        elif not hasattr(accuracy_calculator, "get_accuracy"):
+            raise TypeError(f"accuracy_calculator must have a method get_accuracy, got {accuracy_calculator!r}")
         if data_device is None:
             data_device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.normalize_embeddings = normalize_embeddings
-        self.use_trunk_output = use_trunk_output
-        self.batch_size = int(batch_size)
-        self.dataloader_num_workers = dataloader_num_workers
+        if not (dtype is None or isinstance(dtype, torch.dtype)):
+            raise TypeError(f"dtype must be a torch.dtype or None, got {dtype!r}")
+        check_callable("data_and_label_getter", data_and_label_getter)
+        check_callable("end_of_testing_hook", end_of_testing_hook)
+        check_callable("visualizer_hook", visualizer_hook)
+        check_levels(label_hierarchy_level)
+        self.normalize_embeddings = checked_flag("normalize_embeddings", normalize_embeddings)
+        self.use_trunk_output = checked_flag("use_trunk_output", use_trunk_output)
+        self.batch_size = positive("batch_size", batch_size)
+        self.dataloader_num_workers = natural("dataloader_num_workers", dataloader_num_workers)
         self.pca = None if pca is None else positive("pca", pca)
-        self.data_device = torch.device(data_device)
+        self.data_device = torch_device("data_device", data_device)
         self.dtype = dtype
         self.data_and_label_getter = data_and_label_getter or _as_it_is
         self.label_hierarchy_level = label_hierarchy_level
@@ -109,8 +117,8 @@ class BaseTester(ResultNames):
         self.accuracy_calculator = accuracy_calculator
         self.visualizer = visualizer
         self.visualizer_hook = visualizer_hook or _nothing
-        self.pca_suffix = pca_suffix
-        self.progress = progress
+        self.pca_suffix = checked_flag("pca_suffix", pca_suffix)
+        self.progress = checked_flag("progress", progress)
         self.label_mapper = LabelMapper(set_min_label_to_zero, dataset_labels)
         self.all_accuracies: dict[str, dict[str, Any]] = {}
         self.reference_split_names: dict[str, list[str]] = {}

@@ -12,6 +12,23 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+def check_levels(given: object) -> None:
+    """Refuse what names no columns of labels.
+
+    Examples
+    --------
+    >>> check_levels("first")
+    Traceback (most recent call last):
+        ...
+    TypeError: label_hierarchy_level must be an integer, a list of integers or 'all', got 'first'
+    """
+    if isinstance(given, str) and given == "all":
+        return
+    for level in given if isinstance(given, list | tuple) else [given]:
+        if isinstance(level, bool) or not isinstance(level, int):
+            raise TypeError(f"label_hierarchy_level must be an integer, a list of integers or 'all', got {given!r}")
+
+
 class ResultNames:
     """Names of results and of the records made of them, from a tester's settings.
 
@@ -43,7 +60,8 @@ class ResultNames:
             return list(range(available))
         levels = list(level) if isinstance(level, list | tuple) else [level]
         if not levels or not all(isinstance(x, int) and 0 <= x < available for x in levels):
-            raise ContractError(f"label_hierarchy_level must be below {available}, the number of levels, got {level!r}")
+            wanted = f"from 0 to {available - 1}, as the labels have {available} levels"
+            raise ContractError(f"label_hierarchy_level must be {wanted}, got {level!r}")
         return levels
 
     def calculate_average_accuracies(

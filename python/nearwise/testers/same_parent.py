@@ -58,7 +58,7 @@ class WithSameParentLabelTester(BaseTester):
         self.label_levels = [level for level in self.label_levels_to_evaluate(query_labels) if level < parented]
         if not self.label_levels:
             raise ContractError(
-                f"label_hierarchy_level must be below {parented}, the number of levels with a parent, "
+                "label_hierarchy_level must be a level that has a parent level after it, "
                 f"got {self.label_hierarchy_level!r} for labels of {parented + 1} levels"
             )
         names: dict[str, None] = {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from nearwise._arguments import check_callable, check_flag
+from nearwise._arguments import check_callable, check_flag, torch_device
 from nearwise.distances import LpDistance
 from nearwise.evaluation.accuracy import clustering, custom, inputs, rank, relevance, selection
 from nearwise.evaluation.accuracy.evaluation import Evaluation
@@ -298,9 +298,4 @@ def _checked_device(device: Any) -> Any:
         return device
     if not isinstance(device, str) and type(device).__module__ != "torch":
         raise TypeError(f"device must be a string, a torch.device or None, got {type(device).__name__}")
-    import torch
-
-    try:
-        return torch.device(device)
-    except RuntimeError as error:
-        raise ValueError(f"device must be one that torch knows, got {device!r}") from error
+    return torch_device("device", device)
