@@ -14,7 +14,7 @@ from pytorch_metric_learning.utils import accuracy_calculator as their_calculato
 from pytorch_metric_learning.utils import inference as their_inference
 from torch.utils.data import TensorDataset
 
-from nearwise import distances, evaluation
+from nearwise import distances, evaluation, testers
 from nearwise.compat import pytorch_metric_learning as compat
 
 ORIGIN = {
@@ -347,3 +347,23 @@ def test_a_program_gives_the_same_with_its_imports_replaced(rng):
     close(ours["tester"]["val"], theirs["tester"]["val"])
     for part in ("faiss", "clusters", "matches", "dot"):
         assert ours[part] == theirs[part], part
+
+
+@pytest.mark.rule("T-27")
+@pytest.mark.parametrize(
+    "name", ["get_splits_to_compute_embeddings", "set_reference_and_query", "get_all_embeddings", "test"]
+)
+def test_what_a_tester_of_ones_own_overrides_has_the_signature_of_the_original(name):
+    ours, theirs = (
+        list(inspect.signature(getattr(base.BaseTester, name)).parameters) for base in (testers, their_testers)
+    )
+    assert ours == theirs
+
+
+@pytest.mark.rule("T-27")
+def test_the_label_mapper_has_the_signature_of_the_original():
+    from pytorch_metric_learning.utils.common_functions import LabelMapper
+
+    for name in ("__init__", "map"):
+        ours, theirs = (inspect.signature(getattr(each, name)) for each in (testers.LabelMapper, LabelMapper))
+        assert list(ours.parameters) == list(theirs.parameters)

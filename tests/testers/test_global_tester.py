@@ -497,7 +497,7 @@ def test_a_tester_can_search_by_the_distance_of_the_training():
     assert found[LpDistance] != found[SNRDistance]
 
 
-@pytest.mark.rule("T-0")
+@pytest.mark.rule("T-0", "T-27")
 def test_splits_and_sides_can_be_chosen_by_a_subclass():
     class Crossed(GlobalEmbeddingSpaceTester):
         def get_splits_to_compute_embeddings(self, dataset_dict, splits_to_eval):
